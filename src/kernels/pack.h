@@ -1,0 +1,56 @@
+// Rows as a container stores them, repacked into tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/function_ref.h"
+#include "core/result.h"
+#include "kernels/encoding.h"
+#include "kernels/matrix.h"
+#include "kernels/thread_pool.h"
+
+namespace exo::kernels {
+
+// The layout of a row in a file.
+enum class RowLayout : std::uint8_t {
+  kDense,   // numbers of encoding.type, one after another
+  kStream,  // MLX affine: codes as a little-endian bit stream; scales and biases apart, both of
+            // encoding.type
+  kQ4_0,    // GGUF blocks of 32 columns: scales (f16), biases and codes together
+  kQ4_1,
+  kQ8_0,
+};
+
+// A matrix [rows, cols] in a file's memory, which must stay mapped while it is packed. Addresses
+// may be unaligned. The caller has checked that every row is there.
+struct RowSource {
+  RowLayout layout = RowLayout::kDense;
+  Encoding encoding;  // the tiles' encoding that it packs into, without loss
+  std::size_t rows = 0, cols = 0;
+  const std::byte* codes = nullptr;   // or blocks, or numbers
+  const std::byte* scales = nullptr;  // kStream only
+  const std::byte* biases = nullptr;  // kStream only
+  // Row r of the result is row row_map[r] of the file; empty: the file's own order.
+  std::span<const std::uint32_t> row_map = {};
+};
+
+// How the rows of several sources lie in one matrix.
+enum class Arrangement : std::uint8_t {
+  kStacked,  // all rows of the first source, then all of the second, …; each source starts a new
+             // tile
+  kInterleaved,  // two sources of equal shape, tile by tile: gate and up of a SwiGLU
+};
+
+// Packs `sources` (same encoding and cols) into one matrix, tiles spread over `pool`. `consumed(i,
+// begin, end)`, if given, is told that file rows [begin, end) of source i are no longer needed, so
+// that their pages can be dropped; only for sources without row_map, on any thread. Errors:
+// kNoSpace: no memory for the tiles; kInvalidInput: NaN or infinity in scales, biases or numbers
+// (`subject` is left to the caller).
+Result<Matrix> pack(
+    std::span<const RowSource> sources, Arrangement arrangement, ThreadPool& pool,
+    FunctionRef<void(std::size_t source, std::size_t begin, std::size_t end)> consumed);
+Result<Matrix> pack(std::span<const RowSource> sources, Arrangement arrangement, ThreadPool& pool);
+
+}  // namespace exo::kernels

@@ -1,0 +1,37 @@
+// Element-wise and reducing operations on vectors of activations. All f32, any length, any
+// alignment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/isa.h"
+
+namespace exo::kernels {
+
+// y[i] = x[i] · w[i] / sqrt(mean(x²) + eps).  Source: models.md 2.1. x and y may be the same.
+using RmsNormFn = void(const float* x, const float* w, float eps, float* y, std::size_t n);
+// y[i] = silu(gate[i]) · up[i], silu(z) = z / (1 + e^−z).
+using SwigluFn = void(const float* gate, const float* up, float* y, std::size_t n);
+// x[i] = e^(x[i] − max) / Σ, in place.
+using SoftmaxFn = void(float* x, std::size_t n);
+// y[i] += x[i].
+using AddFn = void(const float* x, float* y, std::size_t n);
+// Numbers to and from the 16-bit types; to: rounded to nearest, ties to even.
+using WidenFn = void(const std::uint16_t* x, float* y, std::size_t n);
+using NarrowFn = void(const float* x, std::uint16_t* y, std::size_t n);
+
+extern const Variants<RmsNormFn> rms_norm;
+extern const Variants<SwigluFn> swiglu;
+extern const Variants<SoftmaxFn> softmax;
+extern const Variants<AddFn> add;
+extern const Variants<WidenFn> bf16_to_f32, f16_to_f32;
+extern const Variants<NarrowFn> f32_to_bf16, f32_to_f16;
+
+// The scalar conversions of one number, for readers.
+float bf16_to_float(std::uint16_t bits);
+float f16_to_float(std::uint16_t bits);
+std::uint16_t float_to_bf16(float value);
+std::uint16_t float_to_f16(float value);
+
+}  // namespace exo::kernels
