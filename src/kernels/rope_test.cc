@@ -23,9 +23,10 @@ TEST(Frequencies, Llama3MatchesTheCheckValues) {  // models.md 2.3
         Value{31, 9.4183067e-8}}) {
     EXPECT_NEAR(f64[i], want, 2e-7 * want) << i;
   }
+  // f_30 as the formula gives it in f64 and f32 alike; the printed 1.3718979e-3 is off by 3e-6.
   const auto f128 = llama3_frequencies(128, 500000, {.factor = 8});
   for (const auto& [i, want] :
-       {Value{28, 3.2114460e-3}, Value{29, 2.1665708e-3}, Value{30, 1.3718979e-3},
+       {Value{28, 3.2114460e-3}, Value{29, 2.1665708e-3}, Value{30, 1.3718936e-3},
         Value{32, 5.2484616e-4}, Value{35, 9.5562124e-5}, Value{36, 7.7846553e-5}}) {
     EXPECT_NEAR(f128[i], want, 2e-7 * want) << i;
   }
