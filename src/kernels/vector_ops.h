@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/half.h"
 #include "kernels/isa.h"
 
 namespace exo::kernels {
@@ -36,11 +37,6 @@ extern const Variants<ExpFn> exponential;
 extern const Variants<WidenFn> bf16_to_f32, f16_to_f32;
 extern const Variants<NarrowFn> f32_to_bf16, f32_to_f16;
 
-// The scalar conversions of one number, for readers.
-float bf16_to_float(std::uint16_t bits);
-float f16_to_float(std::uint16_t bits);
-std::uint16_t float_to_bf16(float value);
-std::uint16_t float_to_f16(float value);
 
 #define EXO_DECLARE_VECTOR_OPS(isa) \
   namespace isa {                   \

@@ -1,0 +1,92 @@
+#include "models/checkpoint.h"
+
+#include <array>
+#include <fmt/format.h>
+
+#include "models/gguf.h"
+#include "models/safetensors.h"
+
+namespace exo::models {
+namespace {
+
+using std::filesystem::path;
+
+struct DTypeInfo {
+  std::string_view name;
+  std::size_t bytes;
+};
+constexpr std::array<DTypeInfo, 13> kDTypes = {{{"f32", 4},
+                                                {"f16", 2},
+                                                {"bf16", 2},
+                                                {"f64", 8},
+                                                {"i64", 8},
+                                                {"i32", 4},
+                                                {"i16", 2},
+                                                {"i8", 1},
+                                                {"u64", 8},
+                                                {"u32", 4},
+                                                {"u16", 2},
+                                                {"u8", 1},
+                                                {"bool", 1}}};
+
+// The one GGUF model of a directory: a file, or the first of a split one.
+Result<path> gguf_in(const path& directory) {
+  std::vector<path> models;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() != ".gguf") continue;
+    const bool later_shard = name.contains("-of-") && !name.contains("-00001-of-");
+    if (!later_shard) models.push_back(entry.path());
+  }
+  if (error) return fail_errno(error.value(), "cannot read the directory", directory);
+  if (models.empty()) {
+    return fail(ErrorCode::kInvalidInput,
+                "no model: neither a config.json nor a .gguf file is in the directory", directory);
+  }
+  if (models.size() > 1) {
+    return fail(ErrorCode::kInvalidInput, "the directory holds several .gguf models: name the file",
+                directory);
+  }
+  return models[0];
+}
+
+}  // namespace
+
+std::string_view name(DType type) { return kDTypes[static_cast<std::size_t>(type)].name; }
+std::size_t size_of(DType type) { return kDTypes[static_cast<std::size_t>(type)].bytes; }
+
+std::string to_string(const WeightFormat& format) {
+  switch (format.kind) {
+    case WeightFormat::Kind::kDense:
+      return std::string(name(format.type));
+    case WeightFormat::Kind::kMlxAffine:
+      return fmt::format("affine {} bit, group {}", format.bits, format.group_size);
+    case WeightFormat::Kind::kQ4_0:
+      return "Q4_0";
+    case WeightFormat::Kind::kQ4_1:
+      return "Q4_1";
+    case WeightFormat::Kind::kQ8_0:
+      return "Q8_0";
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Checkpoint>> open_checkpoint(const path& model) {
+  std::error_code error;
+  const auto status = std::filesystem::status(model, error);
+  if (!std::filesystem::exists(status))
+    return fail(ErrorCode::kNotFound, "no such file or directory", model);
+  if (!std::filesystem::is_directory(status)) {
+    if (model.extension() != ".gguf") {
+      return fail(ErrorCode::kInvalidInput,
+                  "not a model: name a .gguf file or a directory with config.json", model);
+    }
+    return open_gguf(model);
+  }
+  if (std::filesystem::exists(model / "config.json", error)) return open_safetensors(model);
+  EXO_TRY(const path file, gguf_in(model));
+  return open_gguf(file);
+}
+
+}  // namespace exo::models

@@ -1,0 +1,354 @@
+// A directory in MLX or Hugging Face layout as a Checkpoint.
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/bytes.h"
+#include "core/file.h"
+#include "core/half.h"
+#include "core/json.h"
+#include "core/log.h"
+#include "models/quantization.h"
+#include "models/safetensors.h"
+
+namespace exo::models {
+namespace {
+
+using std::filesystem::path;
+
+constexpr std::size_t kMaxConfigBytes = 16 << 20;
+constexpr std::size_t kMaxTokenizerBytes = 256 << 20;
+constexpr std::size_t kMaxIndexBytes = 64 << 20;
+
+bool is_there(const path& file) {
+  std::error_code error;
+  return std::filesystem::exists(file, error);
+}
+
+Result<Json> read_json(const path& file, std::size_t max_bytes) {
+  EXO_TRY(const std::string text, read_file(file, max_bytes));
+  auto json = parse_json(text);
+  if (!json)
+    return fail(
+        ErrorCode::kInvalidInput,
+        fmt::format("{} is not JSON: {}", file.filename().string(), to_string(json.error())), file);
+  if (!json->is_object())
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("{} is no JSON object", file.filename().string()), file);
+  return json;
+}
+
+// An optional file: nothing if it is absent or no JSON object.
+std::optional<Json> read_optional_json(const path& file, std::size_t max_bytes) {
+  if (!is_there(file)) return std::nullopt;
+  auto json = read_json(file, max_bytes);
+  if (!json) {
+    log::warn("ignoring {}", to_string(json.error()));
+    return std::nullopt;
+  }
+  return std::move(*json);
+}
+
+// model*.safetensors of the directory, and the files that its index names.
+Result<std::vector<path>> weight_files(const path& directory) {
+  std::set<path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (name.starts_with("model") && name.ends_with(".safetensors")) files.insert(entry.path());
+  }
+  if (error) return fail_errno(error.value(), "cannot read the directory", directory);
+  if (const auto index =
+          read_optional_json(directory / "model.safetensors.index.json", kMaxIndexBytes)) {
+    const auto map = index->find("weight_map");
+    if (map != index->end() && map->is_object()) {
+      for (const auto& [tensor, file] : map->items()) {
+        if (!file.is_string()) continue;
+        const path wanted = directory / path(file.get<std::string>()).filename();
+        if (!files.contains(wanted)) {
+          return fail(ErrorCode::kInvalidInput,
+                      "the model is incomplete: its index names a file that is not there", wanted);
+        }
+      }
+    }
+  }
+  if (files.empty())
+    return fail(ErrorCode::kInvalidInput, "no model*.safetensors file here", directory);
+  return std::vector<path>(files.begin(), files.end());
+}
+
+std::optional<DType> float_type(std::string_view dtype) {
+  if (dtype == "F32") return DType::kF32;
+  if (dtype == "F16") return DType::kF16;
+  if (dtype == "BF16") return DType::kBf16;
+  return std::nullopt;
+}
+
+void add_ids(const Json& config, std::set<std::uint32_t>& ids) {
+  const auto found = config.find("eos_token_id");
+  if (found == config.end()) return;
+  const auto add = [&](const Json& id) {
+    if (id.is_number_unsigned() &&
+        id.get<std::uint64_t>() <= std::numeric_limits<std::uint32_t>::max())
+      ids.insert(id.get<std::uint32_t>());
+  };
+  if (found->is_array()) {
+    for (const Json& id : *found) add(id);
+  } else {
+    add(*found);
+  }
+}
+
+// The text of a special token, which may be a string or {"content": …}.
+std::optional<std::string> token_text(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_object()) {
+    const auto content = value.find("content");
+    if (content != value.end() && content->is_string()) return content->get<std::string>();
+  }
+  return std::nullopt;
+}
+
+void add_special_tokens(const Json& from, std::map<std::string, std::string>& tokens) {
+  for (const auto& [key, value] : from.items()) {
+    if (!key.ends_with("_token")) continue;
+    if (auto text = token_text(value)) tokens.emplace(key, std::move(*text));
+  }
+}
+
+void add_templates(const Json& value, std::vector<ChatTemplate>& templates) {
+  if (value.is_string()) {
+    templates.push_back({"default", value.get<std::string>()});
+  } else if (value.is_array()) {
+    for (const Json& entry : value) {
+      if (entry.is_object() && entry.value("name", Json()).is_string() &&
+          entry.value("template", Json()).is_string()) {
+        templates.push_back(
+            {entry["name"].get<std::string>(), entry["template"].get<std::string>()});
+      }
+    }
+  }
+}
+
+class DirectoryCheckpoint final : public Checkpoint {
+ public:
+  static Result<std::unique_ptr<Checkpoint>> open(const path& directory) {
+    auto checkpoint = std::unique_ptr<DirectoryCheckpoint>(new DirectoryCheckpoint);
+    checkpoint->directory_ = directory;
+    EXO_TRY(checkpoint->config_, read_json(directory / "config.json", kMaxConfigBytes));
+    EXO_TRY(checkpoint->check_config());
+    EXO_TRY(checkpoint->quantization_, QuantizationBlock::parse(checkpoint->config_));
+    EXO_TRY(const std::vector<path> files, weight_files(directory));
+    for (const path& file : files) {
+      EXO_TRY(SafetensorsFile opened, SafetensorsFile::open(file));
+      checkpoint->files_.push_back(std::move(opened));
+    }
+    for (const SafetensorsFile& file : checkpoint->files_) {
+      for (const auto& [name, tensor] : file.tensors) {
+        if (!checkpoint->tensors_.emplace(name, &tensor).second) {
+          return fail(ErrorCode::kInvalidInput, "a tensor occurs in two files", name);
+        }
+      }
+    }
+    checkpoint->read_eos();
+    return std::unique_ptr<Checkpoint>(std::move(checkpoint));
+  }
+
+  const Json& config() const override { return config_; }
+  const std::vector<std::uint32_t>& eos_token_ids() const override { return eos_; }
+  bool has(std::string_view tensor) const override { return tensors_.contains(tensor); }
+
+  Result<MatrixView> matrix(std::string_view name, std::size_t rows,
+                            std::size_t cols) const override {
+    const std::string weight_name = fmt::format("{}.weight", name),
+                      scales_name = fmt::format("{}.scales", name);
+    EXO_TRY(const SafetensorsTensor* weight, find(weight_name));
+    MatrixView view{
+        .name = std::string(name), .format = {}, .rows = rows, .cols = cols, .codes = weight->data};
+    const auto affine = quantization_.of(name, tensors_.contains(scales_name));
+    if (!affine) {
+      if (weight->shape != std::vector{rows, cols})
+        return wrong_shape(*weight, weight_name, {rows, cols});
+      const auto type = float_type(weight->dtype);
+      if (!type) return wrong_dtype(*weight, weight_name);
+      view.format = {.kind = WeightFormat::Kind::kDense, .type = *type};
+      return view;
+    }
+    if (cols % affine->group_size != 0) {
+      return fail(
+          ErrorCode::kInvalidInput,
+          fmt::format("{} columns are no whole number of groups of {}", cols, affine->group_size),
+          weight_name);
+    }
+    const std::vector packed = {rows, cols * affine->bits / 32},
+                      groups = {rows, cols / affine->group_size};
+    if (weight->shape != packed) return wrong_shape(*weight, weight_name, packed);
+    if (weight->dtype != "U32") return wrong_dtype(*weight, weight_name);
+    EXO_TRY(const SafetensorsTensor* scales, find(scales_name));
+    EXO_TRY(const SafetensorsTensor* biases, find(fmt::format("{}.biases", name)));
+    if (scales->shape != groups) return wrong_shape(*scales, scales_name, groups);
+    if (biases->shape != groups)
+      return wrong_shape(*biases, fmt::format("{}.biases", name), groups);
+    const auto type = float_type(scales->dtype);
+    if (!type) return wrong_dtype(*scales, scales_name);
+    if (biases->dtype != scales->dtype) return wrong_dtype(*biases, fmt::format("{}.biases", name));
+    view.format = {.kind = WeightFormat::Kind::kMlxAffine,
+                   .type = *type,
+                   .bits = affine->bits,
+                   .group_size = affine->group_size};
+    view.scales = scales->data;
+    view.biases = biases->data;
+    return view;
+  }
+
+  Result<std::vector<float>> vector(std::string_view name, std::size_t size) const override {
+    EXO_TRY(const SafetensorsTensor* tensor, find(name));
+    if (tensor->shape != std::vector{size}) return wrong_shape(*tensor, std::string(name), {size});
+    const auto type = float_type(tensor->dtype);
+    if (!type) return wrong_dtype(*tensor, std::string(name));
+    std::vector<float> values(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      if (*type == DType::kF32) {
+        values[i] = load<float>(tensor->data.data() + 4 * i);
+      } else {
+        const auto bits = load<std::uint16_t>(tensor->data.data() + 2 * i);
+        values[i] = *type == DType::kF16 ? f16_to_float(bits) : bf16_to_float(bits);
+      }
+    }
+    return values;
+  }
+
+  Result<TokenizerFiles> tokenizer() const override {
+    TokenizerFiles files;
+    const path document = directory_ / "tokenizer.json";
+    if (!is_there(document))
+      return fail(
+          ErrorCode::kNotFound,
+          "the model has no tokenizer.json, the only form of tokenizer read from a directory",
+          document);
+    EXO_TRY(files.tokenizer_json, read_file(document, kMaxTokenizerBytes));
+    const Json config = read_optional_json(directory_ / "tokenizer_config.json", kMaxConfigBytes)
+                            .value_or(Json::object());
+    add_special_tokens(config, files.special_tokens);
+    if (const auto map =
+            read_optional_json(directory_ / "special_tokens_map.json", kMaxConfigBytes))
+      add_special_tokens(*map, files.special_tokens);
+    const path own_template = directory_ / "chat_template.jinja";
+    if (is_there(own_template)) {
+      EXO_TRY(std::string text, read_file(own_template, kMaxConfigBytes));
+      files.chat_templates.push_back({"default", std::move(text)});
+    } else if (const auto found = config.find("chat_template"); found != config.end()) {
+      add_templates(*found, files.chat_templates);
+    }
+    const auto add_bos = config.find("add_bos_token");
+    files.add_bos = add_bos != config.end() && add_bos->is_boolean() && add_bos->get<bool>();
+    const auto bos = config_.find("bos_token_id");
+    if (bos != config_.end() && bos->is_number_unsigned())
+      files.bos_token_id = bos->get<std::uint32_t>();
+    return files;
+  }
+
+  std::vector<TensorInfo> tensors() const override {
+    std::vector<TensorInfo> list;
+    for (const auto& [name, tensor] : tensors_)
+      list.push_back({.name = name,
+                      .format = tensor->dtype,
+                      .shape = tensor->shape,
+                      .bytes = tensor->data.size()});
+    return list;
+  }
+
+  std::size_t weight_bytes() const override {
+    std::size_t bytes = 0;
+    for (const auto& [name, tensor] : tensors_) bytes += tensor->data.size();
+    return bytes;
+  }
+
+  void drop(std::span<const std::byte> part) const override {
+    for (const SafetensorsFile& file : files_) {
+      const auto bytes = file.file.bytes();
+      if (part.data() >= bytes.data() && part.data() + part.size() <= bytes.data() + bytes.size())
+        file.file.drop(part);
+    }
+  }
+
+ private:
+  DirectoryCheckpoint() = default;
+
+  Result<const SafetensorsTensor*> find(std::string_view name) const {
+    const auto found = tensors_.find(name);
+    if (found == tensors_.end())
+      return fail(ErrorCode::kNotFound, "a tensor of the model is missing", std::string(name));
+    return found->second;
+  }
+
+  static std::unexpected<Error> wrong_shape(const SafetensorsTensor& tensor, std::string name,
+                                            const std::vector<std::size_t>& wanted) {
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("the tensor is [{}] where the configuration asks for [{}]",
+                            fmt::join(tensor.shape, ", "), fmt::join(wanted, ", ")),
+                std::move(name));
+  }
+
+  static std::unexpected<Error> wrong_dtype(const SafetensorsTensor& tensor, std::string name) {
+    return fail(ErrorCode::kUnsupported,
+                fmt::format("the tensor's dtype {} cannot be used there", tensor.dtype),
+                std::move(name));
+  }
+
+  Result<void> check_config() {
+    if (const auto file = config_.find("model_file"); file != config_.end() && !file->is_null()) {
+      return fail(ErrorCode::kUnsupported,
+                  "the model asks to run its own Python code, which exo never does", "model_file");
+    }
+    if (const auto type = config_.find("model_type"); type == config_.end() || !type->is_string()) {
+      return fail(ErrorCode::kInvalidInput, "config.json does not say its model_type",
+                  directory_ / "config.json");
+    }
+    return {};
+  }
+
+  // models.md 5.9: the union of both files, else the tokenizer's own end token.
+  void read_eos() {
+    std::set<std::uint32_t> ids;
+    add_ids(config_, ids);
+    if (const auto generation =
+            read_optional_json(directory_ / "generation_config.json", kMaxConfigBytes))
+      add_ids(*generation, ids);
+    if (ids.empty()) add_tokenizers_eos(ids);
+    eos_.assign(ids.begin(), ids.end());
+  }
+
+  void add_tokenizers_eos(std::set<std::uint32_t>& ids) {
+    const auto config = read_optional_json(directory_ / "tokenizer_config.json", kMaxConfigBytes);
+    if (!config || !config->contains("eos_token")) return;
+    const auto text = token_text((*config)["eos_token"]);
+    const auto document = read_optional_json(directory_ / "tokenizer.json", kMaxTokenizerBytes);
+    if (!text || !document || !document->value("added_tokens", Json()).is_array()) return;
+    for (const Json& token : (*document)["added_tokens"]) {
+      if (token.is_object() && token.value("content", Json()) == *text &&
+          token.value("id", Json()).is_number_unsigned())
+        ids.insert(token["id"].get<std::uint32_t>());
+    }
+  }
+
+  path directory_;
+  Json config_;
+  QuantizationBlock quantization_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, const SafetensorsTensor*, std::less<>> tensors_;
+  std::vector<std::uint32_t> eos_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> open_safetensors(const path& directory) {
+  return DirectoryCheckpoint::open(directory);
+}
+
+}  // namespace exo::models

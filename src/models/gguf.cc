@@ -1,0 +1,213 @@
+#include "models/gguf.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <fmt/format.h>
+#include <optional>
+#include <utility>
+
+#include "core/bytes.h"
+#include "core/utf8.h"
+
+namespace exo::models {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x46554747;
+constexpr std::size_t kSmallestTensorRecord = 25, kSmallestPair = 14;
+constexpr std::size_t kMaxNameBytes = 63;
+constexpr std::uint32_t kMaxDimensions = 4;
+
+constexpr std::array kTypes = {
+    GgufType{0, "F32", 1, 4},         GgufType{1, "F16", 1, 2},
+    GgufType{2, "Q4_0", 32, 18},      GgufType{3, "Q4_1", 32, 20},
+    GgufType{6, "Q5_0", 32, 22},      GgufType{7, "Q5_1", 32, 24},
+    GgufType{8, "Q8_0", 32, 34},      GgufType{9, "Q8_1", 32, 36},
+    GgufType{10, "Q2_K", 256, 84},    GgufType{11, "Q3_K", 256, 110},
+    GgufType{12, "Q4_K", 256, 144},   GgufType{13, "Q5_K", 256, 176},
+    GgufType{14, "Q6_K", 256, 210},   GgufType{15, "Q8_K", 256, 292},
+    GgufType{16, "IQ2_XXS", 256, 66}, GgufType{17, "IQ2_XS", 256, 74},
+    GgufType{18, "IQ3_XXS", 256, 98}, GgufType{19, "IQ1_S", 256, 50},
+    GgufType{20, "IQ4_NL", 32, 18},   GgufType{21, "IQ3_S", 256, 110},
+    GgufType{22, "IQ2_S", 256, 82},   GgufType{23, "IQ4_XS", 256, 136},
+    GgufType{24, "I8", 1, 1},         GgufType{25, "I16", 1, 2},
+    GgufType{26, "I32", 1, 4},        GgufType{27, "I64", 1, 8},
+    GgufType{28, "F64", 1, 8},        GgufType{29, "IQ1_M", 256, 56},
+    GgufType{30, "BF16", 1, 2},       GgufType{34, "TQ1_0", 256, 54},
+    GgufType{35, "TQ2_0", 256, 66},   GgufType{39, "MXFP4", 32, 17},
+    GgufType{40, "NVFP4", 64, 36},    GgufType{41, "Q1_0", 128, 18},
+    GgufType{42, "Q2_0", 64, 18},
+};
+
+// A tensor record as the header has it, before the data section is known.
+struct Record {
+  std::string name;
+  GgufTensor tensor;
+  std::uint64_t offset = 0, bytes = 0;
+};
+
+class HeaderReader {
+ public:
+  explicit HeaderReader(const MappedFile& file) : bytes_(file.bytes()), path_(file.path()) {}
+
+  Result<std::pair<GgufMetadata, std::vector<Record>>> read() {
+    EXO_TRY(const auto magic, take<std::uint32_t>());
+    if (magic != kMagic) return fail(ErrorCode::kInvalidInput, "not a GGUF file", path_);
+    EXO_TRY(const auto version, take<std::uint32_t>());
+    if ((version & 0xffffU) == 0)
+      return fail(ErrorCode::kUnsupported, "a big-endian GGUF file cannot be read here", path_);
+    if (version != 2 && version != 3) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("GGUF version {} is not supported (2 and 3 are)", version), path_);
+    }
+    EXO_TRY(const auto tensor_count, take<std::uint64_t>());
+    EXO_TRY(const auto pair_count, take<std::uint64_t>());
+    const std::size_t left = bytes_.size() - offset_;
+    if (tensor_count > left / kSmallestTensorRecord || pair_count > left / kSmallestPair) {
+      return damaged("it claims more tensors or keys than it can hold");
+    }
+    auto metadata = GgufMetadata::read(bytes_, pair_count, &offset_);
+    if (!metadata) {
+      if (metadata.error().subject.empty()) metadata.error().subject = path_;
+      return std::unexpected(std::move(metadata.error()));
+    }
+    std::vector<Record> records;
+    for (std::uint64_t i = 0; i < tensor_count; ++i) {
+      EXO_TRY(Record record, read_record());
+      records.push_back(std::move(record));
+    }
+    return std::pair(std::move(*metadata), std::move(records));
+  }
+
+  std::size_t offset() const { return offset_; }
+
+ private:
+  std::unexpected<Error> damaged(std::string_view what, std::string subject = {}) const {
+    return fail(ErrorCode::kInvalidInput, fmt::format("damaged GGUF file: {}", what),
+                subject.empty() ? path_.string() : std::move(subject));
+  }
+
+  template <typename T>
+  Result<T> take() {
+    const auto value = read_at<T>(bytes_, offset_);
+    if (!value) return damaged("the header ends too early");
+    offset_ += sizeof(T);
+    return *value;
+  }
+
+  Result<Record> read_record() {
+    Record record;
+    EXO_TRY(const auto length, take<std::uint64_t>());
+    if (length == 0 || length > kMaxNameBytes || length > bytes_.size() - offset_) {
+      return damaged("a tensor's name is empty or too long");
+    }
+    record.name.assign(reinterpret_cast<const char*>(bytes_.data()) + offset_, length);
+    offset_ += length;
+    if (!is_valid_utf8(record.name) || record.name.contains('\0'))
+      return damaged("a tensor's name is no text");
+    EXO_TRY(const auto dimensions, take<std::uint32_t>());
+    if (dimensions > kMaxDimensions)
+      return damaged("a tensor has more than four dimensions", record.name);
+    std::uint64_t elements = 1;
+    for (std::uint32_t d = 0; d < dimensions; ++d) {
+      EXO_TRY(const auto size, take<std::uint64_t>());
+      const auto product = checked_mul(elements, size);
+      if (size == 0 || !product || *product >> 63 != 0)
+        return damaged("a tensor's shape is impossible", record.name);
+      elements = *product;
+      record.tensor.shape.insert(record.tensor.shape.begin(), size);
+    }
+    if (record.tensor.shape.empty()) record.tensor.shape = {1};
+    EXO_TRY(const auto number, take<std::uint32_t>());
+    record.tensor.type = gguf_type(number);
+    if (record.tensor.type == nullptr) {
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("GGUF tensor type {} is unknown or was removed", number),
+                  record.name);
+    }
+    const GgufType& type = *record.tensor.type;
+    if (record.tensor.shape.back() % type.block != 0) {
+      return damaged(fmt::format("rows of {} must be a multiple of {}", type.name, type.block),
+                     record.name);
+    }
+    const auto bytes = checked_mul<std::uint64_t>(elements / type.block, type.bytes);
+    if (!bytes) return damaged("a tensor's shape is impossible", record.name);
+    record.bytes = *bytes;
+    EXO_TRY(record.offset, take<std::uint64_t>());
+    return record;
+  }
+
+  std::span<const std::byte> bytes_;
+  std::filesystem::path path_;
+  std::size_t offset_ = 0;
+};
+
+Result<std::uint64_t> alignment_of(const GgufMetadata& metadata) {
+  if (!metadata.has("general.alignment")) return 32;
+  const auto alignment = metadata.integer("general.alignment");
+  if (!alignment || *alignment < 1 || *alignment > 65536 ||
+      !std::has_single_bit(static_cast<std::uint64_t>(*alignment))) {
+    return fail(ErrorCode::kInvalidInput,
+                "damaged GGUF file: the alignment is no power of two up to 65536",
+                "general.alignment");
+  }
+  return static_cast<std::uint64_t>(*alignment);
+}
+
+// Gives every record its bytes. Errors: kInvalidInput: outside of the file, misaligned or
+// overlapping.
+Result<std::map<std::string, GgufTensor, std::less<>>> place(const MappedFile& file,
+                                                             std::vector<Record> records,
+                                                             std::size_t header_end,
+                                                             std::uint64_t alignment) {
+  std::map<std::string, GgufTensor, std::less<>> tensors;
+  if (records.empty()) return tensors;
+  const std::uint64_t size = file.bytes().size(),
+                      data_start = round_up<std::uint64_t>(header_end, alignment);
+  if (data_start > size) {
+    return fail(ErrorCode::kInvalidInput,
+                "incomplete download or corrupt file: it ends before its data", file.path());
+  }
+  std::ranges::sort(records, {}, &Record::offset);
+  std::uint64_t previous_end = 0;
+  for (Record& record : records) {
+    if (record.offset % alignment != 0) {
+      return fail(ErrorCode::kInvalidInput, "damaged GGUF file: a tensor is not aligned",
+                  record.name);
+    }
+    if (record.offset > size - data_start || record.bytes > size - data_start - record.offset) {
+      return fail(ErrorCode::kInvalidInput,
+                  "incomplete download or corrupt file: a tensor lies beyond its end", record.name);
+    }
+    if (record.offset < previous_end)
+      return fail(ErrorCode::kInvalidInput, "damaged GGUF file: tensors overlap", record.name);
+    previous_end = record.offset + record.bytes;
+    record.tensor.data = file.bytes().subspan(data_start + record.offset, record.bytes);
+    if (!tensors.emplace(record.name, std::move(record.tensor)).second) {
+      return fail(ErrorCode::kInvalidInput, "damaged GGUF file: a tensor occurs twice",
+                  record.name);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace
+
+const GgufType* gguf_type(std::uint32_t number) {
+  for (const GgufType& type : kTypes) {
+    if (type.number == number) return &type;
+  }
+  return nullptr;
+}
+
+Result<GgufFile> GgufFile::open(const std::filesystem::path& path) {
+  EXO_TRY(MappedFile file, MappedFile::open(path));
+  HeaderReader reader(file);
+  EXO_TRY(auto header, reader.read());
+  EXO_TRY(const std::uint64_t alignment, alignment_of(header.first));
+  EXO_TRY(auto tensors, place(file, std::move(header.second), reader.offset(), alignment));
+  return GgufFile{
+      .file = std::move(file), .metadata = std::move(header.first), .tensors = std::move(tensors)};
+}
+
+}  // namespace exo::models

@@ -1,0 +1,355 @@
+// A GGUF model as a Checkpoint: Hugging Face names and row order over the file's own.
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fmt/format.h>
+#include <optional>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "core/bytes.h"
+#include "core/half.h"
+#include "core/strings.h"
+#include "core/utf8.h"
+#include "models/gguf.h"
+#include "models/gguf_config.h"
+#include "models/gguf_tokenizer.h"
+
+namespace exo::models {
+namespace {
+
+struct NamePair {
+  std::string_view hugging_face, gguf;
+};
+
+constexpr std::array kTopNames = {NamePair{"model.embed_tokens", "token_embd"},
+                                  NamePair{"model.norm", "output_norm"},
+                                  NamePair{"lm_head", "output"}};
+constexpr std::array kLayerNames = {
+    NamePair{"input_layernorm", "attn_norm"}, NamePair{"post_attention_layernorm", "ffn_norm"},
+    NamePair{"self_attn.q_proj", "attn_q"},   NamePair{"self_attn.k_proj", "attn_k"},
+    NamePair{"self_attn.v_proj", "attn_v"},   NamePair{"self_attn.o_proj", "attn_output"},
+    NamePair{"mlp.gate_proj", "ffn_gate"},    NamePair{"mlp.up_proj", "ffn_up"},
+    NamePair{"mlp.down_proj", "ffn_down"},
+};
+
+// The module's name in the file, or nothing if the architecture has no such module.
+std::optional<std::string> gguf_module(std::string_view module) {
+  for (const NamePair& pair : kTopNames) {
+    if (module == pair.hugging_face) return std::string(pair.gguf);
+  }
+  constexpr std::string_view kLayers = "model.layers.";
+  if (!module.starts_with(kLayers)) return std::nullopt;
+  module.remove_prefix(kLayers.size());
+  const std::size_t dot = module.find('.');
+  if (dot == std::string_view::npos) return std::nullopt;
+  for (const NamePair& pair : kLayerNames) {
+    if (module.substr(dot + 1) == pair.hugging_face)
+      return fmt::format("blk.{}.{}", module.substr(0, dot), pair.gguf);
+  }
+  return std::nullopt;
+}
+
+std::optional<WeightFormat> weight_format(const GgufType& type) {
+  const std::string_view name = type.name;
+  if (name == "F32") return WeightFormat{.kind = WeightFormat::Kind::kDense, .type = DType::kF32};
+  if (name == "F16") return WeightFormat{.kind = WeightFormat::Kind::kDense, .type = DType::kF16};
+  if (name == "BF16") return WeightFormat{.kind = WeightFormat::Kind::kDense, .type = DType::kBf16};
+  if (name == "Q4_0") return WeightFormat{.kind = WeightFormat::Kind::kQ4_0, .type = DType::kF16};
+  if (name == "Q4_1") return WeightFormat{.kind = WeightFormat::Kind::kQ4_1, .type = DType::kF16};
+  if (name == "Q8_0") return WeightFormat{.kind = WeightFormat::Kind::kQ8_0, .type = DType::kF16};
+  return std::nullopt;
+}
+
+// gguf.md 4.2: Hugging Face row h·D + s·D/2 + i is row h·D + 2i + s of the file.
+std::vector<std::uint32_t> interleaved_rows(std::size_t rows, std::size_t head_dim) {
+  std::vector<std::uint32_t> map(rows);
+  for (std::size_t row = 0; row < rows; ++row) {
+    const std::size_t head = row / head_dim * head_dim, within = row % head_dim;
+    const std::size_t s = within / (head_dim / 2), i = within % (head_dim / 2);
+    map[row] = static_cast<std::uint32_t>(head + 2 * i + s);
+  }
+  return map;
+}
+
+class GgufCheckpoint final : public Checkpoint {
+ public:
+  static Result<std::unique_ptr<Checkpoint>> open(std::vector<GgufFile> shards) {
+    auto checkpoint = std::unique_ptr<GgufCheckpoint>(new GgufCheckpoint(std::move(shards)));
+    for (std::size_t s = 0; s < checkpoint->shards_.size(); ++s) {
+      for (const auto& [name, tensor] : checkpoint->shards_[s].tensors) {
+        if (!checkpoint->tensors_.emplace(name, Located{&tensor, s}).second) {
+          return fail(ErrorCode::kInvalidInput, "a tensor occurs in two shards", name);
+        }
+      }
+    }
+    EXO_TRY(checkpoint->read_config());
+    return std::unique_ptr<Checkpoint>(std::move(checkpoint));
+  }
+
+  const Json& config() const override { return config_; }
+  const std::vector<std::uint32_t>& eos_token_ids() const override { return eos_; }
+
+  bool has(std::string_view tensor) const override { return find(tensor).first != nullptr; }
+
+  Result<MatrixView> matrix(std::string_view name, std::size_t rows,
+                            std::size_t cols) const override {
+    const std::string full = fmt::format("{}.weight", name);
+    const auto [tensor, own_name] = find(full);
+    if (tensor == nullptr)
+      return fail(ErrorCode::kNotFound, "a tensor of the model is missing", full);
+    if (without_trailing_ones(tensor->shape) != without_trailing_ones({rows, cols}))
+      return wrong_shape(*tensor, own_name, {rows, cols});
+    const auto format = weight_format(*tensor->type);
+    if (!format) {
+      return fail(
+          ErrorCode::kUnsupported,
+          fmt::format(
+              "tensors of type {} are not supported yet (F32, F16, BF16, Q4_0, Q4_1 and Q8_0 are)",
+              tensor->type->name),
+          own_name);
+    }
+    MatrixView view{.name = std::string(name),
+                    .format = *format,
+                    .rows = rows,
+                    .cols = cols,
+                    .codes = tensor->data};
+    if (name.ends_with(".q_proj") || name.ends_with(".k_proj")) {
+      if (head_dim_ < 2 || head_dim_ % 2 != 0 || rows % head_dim_ != 0) {
+        return fail(ErrorCode::kInvalidInput, "the rows are no whole number of heads", own_name);
+      }
+      view.row_map = interleaved_rows(rows, head_dim_);
+    }
+    return view;
+  }
+
+  Result<std::vector<float>> vector(std::string_view name, std::size_t size) const override {
+    const auto [tensor, own_name] = find(name);
+    if (tensor == nullptr)
+      return fail(ErrorCode::kNotFound, "a tensor of the model is missing", std::string(name));
+    if (without_trailing_ones(tensor->shape) != without_trailing_ones({size}))
+      return wrong_shape(*tensor, own_name, {size});
+    EXO_TRY(std::vector<float> values, read_floats(*tensor, own_name));
+    if ((name.ends_with(".q_proj.bias") || name.ends_with(".k_proj.bias")) && head_dim_ >= 2 &&
+        size % head_dim_ == 0) {
+      const auto map = interleaved_rows(size, head_dim_);
+      std::vector<float> ordered(size);
+      for (std::size_t i = 0; i < size; ++i) ordered[i] = values[map[i]];
+      return ordered;
+    }
+    return values;
+  }
+
+  Result<TokenizerFiles> tokenizer() const override {
+    const GgufMetadata& metadata = shards_[0].metadata;
+    TokenizerFiles files;
+    EXO_TRY(files.tokenizer_json, tokenizer_json_from_gguf(metadata));
+    read_special_tokens(metadata, files);
+    read_templates(metadata, files);
+    return files;
+  }
+
+  std::vector<TensorInfo> tensors() const override {
+    std::vector<TensorInfo> list;
+    for (const auto& [name, located] : tensors_) {
+      list.push_back({.name = name,
+                      .format = located.tensor->type->name,
+                      .shape = located.tensor->shape,
+                      .bytes = located.tensor->data.size()});
+    }
+    return list;
+  }
+
+  std::size_t weight_bytes() const override {
+    std::size_t bytes = 0;
+    for (const auto& [name, located] : tensors_) bytes += located.tensor->data.size();
+    return bytes;
+  }
+
+  void drop(std::span<const std::byte> part) const override {
+    for (const GgufFile& shard : shards_) {
+      const auto bytes = shard.file.bytes();
+      if (part.data() >= bytes.data() && part.data() + part.size() <= bytes.data() + bytes.size())
+        shard.file.drop(part);
+    }
+  }
+
+ private:
+  struct Located {
+    const GgufTensor* tensor;
+    std::size_t shard;
+  };
+
+  explicit GgufCheckpoint(std::vector<GgufFile> shards) : shards_(std::move(shards)) {}
+
+  static std::vector<std::size_t> without_trailing_ones(std::vector<std::size_t> shape) {
+    // GGUF may write {n} as {n, 1}, which is [1, n] here: leading ones are those that carry no
+    // size.
+    while (shape.size() > 1 && shape.front() == 1) shape.erase(shape.begin());
+    return shape;
+  }
+
+  std::unexpected<Error> wrong_shape(const GgufTensor& tensor, const std::string& name,
+                                     const std::vector<std::size_t>& wanted) const {
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("the tensor is [{}] where the configuration asks for [{}]",
+                            fmt::join(tensor.shape, ", "), fmt::join(wanted, ", ")),
+                name);
+  }
+
+  // The tensor of a Hugging Face name, and its name in the file.
+  std::pair<const GgufTensor*, std::string> find(std::string_view name) const {
+    const std::size_t dot = name.rfind('.');
+    if (dot == std::string_view::npos) return {nullptr, {}};
+    const auto module = gguf_module(name.substr(0, dot));
+    if (!module) return {nullptr, {}};
+    const std::string own = fmt::format("{}{}", *module, name.substr(dot));
+    const auto found = tensors_.find(own);
+    return {found == tensors_.end() ? nullptr : found->second.tensor, own};
+  }
+
+  static Result<std::vector<float>> read_floats(const GgufTensor& tensor, const std::string& name) {
+    const std::string_view type = tensor.type->name;
+    const std::size_t count = tensor.data.size() / tensor.type->bytes;
+    std::vector<float> values(type == "F32" || type == "F16" || type == "BF16" ? count : 0);
+    if (values.empty())
+      return fail(ErrorCode::kUnsupported, fmt::format("a vector of type {} cannot be read", type),
+                  name);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = float_at(tensor.data.data() + i * tensor.type->bytes, type);
+    return values;
+  }
+
+  static float float_at(const std::byte* p, std::string_view type) {
+    if (type == "F32") return load<float>(p);
+    const auto bits = load<std::uint16_t>(p);
+    return type == "F16" ? f16_to_float(bits) : bf16_to_float(bits);
+  }
+
+  Result<void> read_config() {
+    const auto embedding = tensors_.find("token_embd.weight");
+    GgufTensorFacts facts{
+        .vocab_size = embedding == tensors_.end() ? 0 : embedding->second.tensor->shape.front(),
+        .has = [this](std::string_view name) { return tensors_.contains(name); }};
+    if (const auto freqs = tensors_.find("rope_freqs.weight"); freqs != tensors_.end()) {
+      EXO_TRY(facts.rope_divisors, read_floats(*freqs->second.tensor, "rope_freqs.weight"));
+    }
+    EXO_TRY(config_, config_from_gguf(shards_[0].metadata, facts));
+    head_dim_ = config_.value("head_dim", std::size_t{0});
+    eos_ = eos_ids_from_gguf(shards_[0].metadata);
+    return {};
+  }
+
+  static void read_special_tokens(const GgufMetadata& metadata, TokenizerFiles& files) {
+    const auto tokens =
+        metadata.strings("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>{});
+    for (const auto& [key, variable] :
+         {NamePair{"bos", "bos_token"}, NamePair{"eos", "eos_token"},
+          NamePair{"unknown", "unk_token"}, NamePair{"padding", "pad_token"},
+          NamePair{"seperator", "sep_token"}, NamePair{"mask", "mask_token"}}) {
+      const auto id = metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
+      if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokens.size()) continue;
+      files.special_tokens.emplace(variable,
+                                   replace_invalid_utf8(tokens[static_cast<std::size_t>(*id)]));
+      if (variable == "bos_token") files.bos_token_id = static_cast<std::uint32_t>(*id);
+    }
+    const bool adds_by_default = gguf_adds_bos_by_default(metadata);
+    files.add_bos = files.bos_token_id.has_value() &&
+                    metadata.boolean("tokenizer.ggml.add_bos_token").value_or(adds_by_default);
+  }
+
+  static void read_templates(const GgufMetadata& metadata, TokenizerFiles& files) {
+    constexpr std::string_view kKey = "tokenizer.chat_template";
+    const auto add = [&](std::string name, const std::string& key) {
+      const auto text = metadata.string(key);
+      // A short word is the name of a template that the reference has built in, not Jinja.
+      if (text && text->contains('{') && is_valid_utf8(*text))
+        files.chat_templates.push_back({std::move(name), std::string(*text)});
+    };
+    add("default", std::string(kKey));
+    for (const std::string& key : metadata.keys()) {
+      if (key.starts_with(std::string(kKey) + ".")) add(key.substr(kKey.size() + 1), key);
+    }
+  }
+
+  std::vector<GgufFile> shards_;
+  std::map<std::string, Located, std::less<>> tensors_;
+  Json config_;
+  std::vector<std::uint32_t> eos_;
+  std::size_t head_dim_ = 0;
+};
+
+// "PREFIX-00002-of-00003.gguf" → its parts; nothing for another name.
+struct SplitName {
+  std::string prefix;
+  std::size_t index = 0, count = 0;
+};
+std::optional<SplitName> split_name(const std::string& file_name) {
+  constexpr std::size_t kTail = std::string_view("-00001-of-00002.gguf").size();
+  if (file_name.size() <= kTail) return std::nullopt;
+  const std::string_view tail = std::string_view(file_name).substr(file_name.size() - kTail);
+  SplitName name{.prefix = file_name.substr(0, file_name.size() - kTail)};
+  const auto number = [&](std::size_t at, std::size_t& value) {
+    const auto [end, error] = std::from_chars(tail.data() + at, tail.data() + at + 5, value);
+    return error == std::errc() && end == tail.data() + at + 5;
+  };
+  if (tail[0] != '-' || tail.substr(6, 4) != "-of-" || tail.substr(15) != ".gguf")
+    return std::nullopt;
+  if (!number(1, name.index) || !number(10, name.count)) return std::nullopt;
+  return name;
+}
+
+Result<std::vector<GgufFile>> open_shards(const std::filesystem::path& path, GgufFile first,
+                                          std::int64_t count) {
+  const auto name = split_name(path.filename());
+  if (!name || name->count != static_cast<std::uint64_t>(count)) {
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("this is one of {} files of a model, and its name does not say which "
+                            "(NAME-00001-of-{:05}.gguf)",
+                            count, count),
+                path);
+  }
+  std::vector<GgufFile> shards;
+  std::size_t tensors = 0;
+  for (std::size_t i = 0; i < name->count; ++i) {
+    const auto shard_path = path.parent_path() /
+                            fmt::format("{}-{:05}-of-{:05}.gguf", name->prefix, i + 1, name->count);
+    Result<GgufFile> shard =
+        i + 1 == name->index ? Result<GgufFile>(std::move(first)) : GgufFile::open(shard_path);
+    if (!shard) return std::unexpected(std::move(shard.error()));
+    if (shard->metadata.integer("split.no").value_or(-1) != static_cast<std::int64_t>(i) ||
+        shard->metadata.integer("split.count").value_or(-1) != count) {
+      return fail(ErrorCode::kInvalidInput, "the file's place in the model disagrees with its name",
+                  shard_path);
+    }
+    tensors += shard->tensors.size();
+    shards.push_back(std::move(*shard));
+  }
+  const auto expected = shards[0].metadata.integer("split.tensors.count");
+  if (expected && *expected != static_cast<std::int64_t>(tensors)) {
+    return fail(ErrorCode::kInvalidInput,
+                fmt::format("the model's files hold {} tensors instead of {}", tensors, *expected),
+                path);
+  }
+  return shards;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Checkpoint>> open_gguf(const std::filesystem::path& path) {
+  EXO_TRY(GgufFile first, GgufFile::open(path));
+  const std::int64_t count = first.metadata.integer("split.count").value_or(1);
+  std::vector<GgufFile> shards;
+  if (count > 1) {
+    constexpr std::int64_t kMaxShards = 9999;
+    if (count > kMaxShards)
+      return fail(ErrorCode::kInvalidInput, "damaged GGUF file: too many shards", path);
+    EXO_TRY(shards, open_shards(path, std::move(first), count));
+  } else {
+    shards.push_back(std::move(first));
+  }
+  return GgufCheckpoint::open(std::move(shards));
+}
+
+}  // namespace exo::models
