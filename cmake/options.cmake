@@ -4,7 +4,8 @@ set(EXO_SANITIZE "" CACHE STRING "Comma-separated sanitizers: address,undefined 
 add_library(exo_options INTERFACE)
 target_compile_options(exo_options INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wold-style-cast
-  -Wthread-safety -Werror -fno-omit-frame-pointer -fpch-instantiate-templates)
+  -Wthread-safety -Werror -fno-omit-frame-pointer -fpch-instantiate-templates
+  -fPIC)  # programs too, where CMake says -fPIE: a precompiled header serves only one of them
 target_link_options(exo_options INTERFACE -fuse-ld=lld)
 if(EXO_SANITIZE)
   target_compile_options(exo_options INTERFACE -fsanitize=${EXO_SANITIZE} -fno-sanitize-recover=all)

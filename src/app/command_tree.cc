@@ -127,12 +127,13 @@ Command& Command::settings(std::initializer_list<std::string_view> keys) {
       app_->add_flag_callback(flag, [&texts] { texts = {"true"}; }, help);
       continue;
     }
-    app_->add_option(flag, texts, help)
-        ->type_name(std::string(spec.value_name))
-        ->allow_extra_args(false)
-        ->multi_option_policy(spec.form == SettingSpec::Form::kList
-                                  ? CLI::MultiOptionPolicy::TakeAll
-                                  : CLI::MultiOptionPolicy::TakeLast);
+    CLI::Option* option =
+        spec.form == SettingSpec::Form::kList
+            ? app_->add_option(flag, texts, help)->allow_extra_args(false)
+            : app_->add_option_function<std::string>(
+                      flag, [&texts](const std::string& text) { texts = {text}; }, help)
+                  ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+    option->type_name(std::string(spec.value_name));
   }
   app_->add_flag("-v,--verbose", invocation_->verbose, "log more");
   app_->add_flag("-q,--quiet", invocation_->quiet, "log warnings only");
