@@ -43,7 +43,7 @@ Result<BenchResult> measure_in_child(const BenchFlags& flags, const std::filesys
                     "--prompt", std::to_string(flags.prompt), "--generate",
                     std::to_string(flags.generate), "--repeats", std::to_string(flags.repeats)},
       .environment = runner_environment(settings),
-      .on_stdout = [&](std::string line) { output += line + "\n"; },
+      .on_stdout = [&](const std::string& line) { output += line + "\n"; },
       .on_stderr = {}};
   EXO_TRY(Subprocess child, Subprocess::start(std::move(options)));
   const ExitStatus status = child.wait();
@@ -82,7 +82,7 @@ int bench_model(const Invocation& invocation, BenchFlags flags) {
     if (!flags.as_json) fmt::print(stderr, "measuring with {} threads…\n", threads);
     auto result = measure_in_child(flags, *model, context->settings, threads);
     if (!result) return report(result.error());
-    results.push_back(std::move(*result));
+    results.push_back(*result);
   }
   if (flags.as_json) {
     Json array = Json::array();

@@ -35,7 +35,7 @@ std::uint64_t anonymous_bytes() {
 class PeakMemory {
  public:
   PeakMemory()
-      : thread_([this](std::stop_token stop) {
+      : thread_([this](const std::stop_token& stop) {
           while (!stop.stop_requested()) {
             look();
             std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -14,7 +14,7 @@
 
 #include "app/settings.h"
 
-namespace CLI {
+namespace CLI {  // NOLINT(readability-identifier-naming): CLI11 calls itself so
 class App;
 class Option;
 }  // namespace CLI

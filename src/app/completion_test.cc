@@ -38,7 +38,7 @@ TEST_F(CompletionTest, TheBashScriptCompletesFlags) {
       "\nCOMP_WORDS=(exo run --s) COMP_CWORD=2; _exo; echo \"${COMPREPLY[@]}\"\n";
   std::string output;
   auto shell = Subprocess::start({.arguments = {"/bin/bash", "-c", script},
-                                  .on_stdout = [&](std::string line) { output += line; },
+                                  .on_stdout = [&](const std::string& line) { output += line; },
                                   .on_stderr = {}});
   ASSERT_TRUE(shell);
   EXPECT_TRUE(shell->wait().ok());

@@ -92,6 +92,19 @@ Finding look_at_open_files() {
   return judge_open_files(limit.rlim_cur, limit.rlim_max);
 }
 
+// What keeps this machine's programs from listening on `port` of the loopback address.
+boost::system::error_code port_error(std::uint16_t port) {
+  namespace asio = boost::asio;
+  try {
+    asio::io_context io;
+    const asio::ip::tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), port},
+                                           /*reuse_addr=*/true);
+  } catch (const boost::system::system_error& error) {
+    return error.code();
+  }
+  return {};
+}
+
 Finding look_at_port(const Context& context) {
   const std::uint16_t port = context.settings.api_port;
   if (const auto node = find_node(context.paths)) {
@@ -99,15 +112,7 @@ Finding look_at_port(const Context& context) {
             .detail = fmt::format("runs at {} as process {}", node->url(), node->pid),
             .advice = {}};
   }
-  namespace asio = boost::asio;
-  asio::io_context io;
-  asio::ip::tcp::acceptor acceptor(io);
-  boost::system::error_code error;
-  const asio::ip::tcp::endpoint endpoint(asio::ip::address_v4::loopback(), port);
-  acceptor.open(endpoint.protocol(), error);
-  acceptor.set_option(asio::socket_base::reuse_address(true), error);
-  acceptor.bind(endpoint, error);
-  if (!error) acceptor.listen(1, error);
+  const auto error = port_error(port);
   if (error) {
     return {Verdict::kBad, "node", fmt::format("none runs, and port {}: {}", port, error.message()),
             "end the program that has the port, or choose another with --api-port"};
