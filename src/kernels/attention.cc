@@ -146,7 +146,9 @@ std::size_t queries_per_tile(const KvView& cache, const AttentionShape& shape,
   const std::size_t group = shape.heads / cache.kv_heads;
   std::size_t queries = std::max<std::size_t>(kTileRows / group, 1);
   const auto items = [&] { return (shape.count + queries - 1) / queries * cache.kv_heads; };
-  while (threads > 1 && items() < 4 * threads && queries * group >= 4 * kRowGroup) queries /= 2;
+  while (threads > 1 && items() < 4 * threads && queries > 1 && queries * group >= 4 * kRowGroup) {
+    queries /= 2;
+  }
   return queries;
 }
 
