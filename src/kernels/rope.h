@@ -32,9 +32,15 @@ enum class RopePairs : std::uint8_t {
   kInterleaved
 };  // (x_i, x_{i+R/2}) or (x_{2i}, x_{2i+1})
 
-// Rotates the first `rotated` dimensions of each head in place. x: f32[heads, head_dim].
+// Rotates the first `rotated` dimensions of each head in place. x: f32[heads, head_dim]. With u =
+// 2⁻²⁴, every variant is within 3u·(|a| + |b|) of the scalar one for a pair (a, b).
 using RopeFn = void(float* x, std::size_t heads, std::size_t head_dim, std::size_t rotated,
                     const float* cosines, const float* sines, RopePairs pairs);
 extern const Variants<RopeFn> rope;
+
+namespace scalar {
+RopeFn rope;
+}
+EXO_X86(namespace avx2 { RopeFn rope; } namespace avx512 { RopeFn rope; })
 
 }  // namespace exo::kernels

@@ -11,7 +11,9 @@ namespace exo::kernels {
 
 struct ThreadPoolOptions {
   std::size_t threads = 0;  // 0: default_thread_count()
-  std::vector<int> cpus;    // worker i is bound to cpus[i % size]; empty: not bound
+  // Worker i is bound to cpus[i % size], the constructing thread as worker 0; empty: not bound. A
+  // CPU that the system refuses leaves its worker unbound.
+  std::vector<int> cpus = {};
 };
 
 // Physical cores that this process may use: affinity mask and cgroup quota respected, at least 1.
@@ -24,6 +26,7 @@ class ThreadPool {
   explicit ThreadPool(ThreadPoolOptions options = {});
   ~ThreadPool();
 
+  // Workers, the caller included; fewer than asked for where the system allows no more threads.
   std::size_t size() const;
 
   // Runs body(worker) once on every worker and returns when all are done.

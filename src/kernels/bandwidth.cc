@@ -1,0 +1,56 @@
+// Reading a large block of memory with every worker and a stopwatch.
+#include "kernels/bandwidth.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <sys/mman.h>
+
+#include "kernels/bandwidth_parts.h"
+
+namespace exo::kernels {
+namespace {
+
+constexpr Variants<SumLinesFn> sum_lines{
+    .scalar = scalar::sum_lines, EXO_X86(.avx2 = avx2::sum_lines, .avx512 = avx512::sum_lines)};
+
+struct Unmap {
+  std::size_t bytes = 0;
+  void operator()(std::uint64_t* data) const { munmap(data, bytes); }
+};
+
+}  // namespace
+
+Result<double> measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, int repeats) {
+  const std::size_t share = bytes / pool.size() / kLineBytes * kLineBytes;  // per worker
+  if (share == 0) return fail(ErrorCode::kInvalidInput, "too few bytes to measure a bandwidth");
+  const std::size_t total = share * pool.size();
+  void* const mapped =
+      mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) {
+    return fail(ErrorCode::kNoSpace, "not enough memory to measure its bandwidth");
+  }
+  const std::unique_ptr<std::uint64_t, Unmap> memory(static_cast<std::uint64_t*>(mapped), {total});
+#if defined(MADV_HUGEPAGE)
+  madvise(mapped, total, MADV_HUGEPAGE);
+#endif
+  const std::size_t words = share / sizeof(std::uint64_t);
+  // Each worker touches what it will read: pages of one's own, not the shared page of zeros, and
+  // near.
+  pool.run([&](std::size_t worker) { std::fill_n(memory.get() + worker * words, words, 1); });
+  double best = 0;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    pool.run([&](std::size_t worker) {
+      std::uint64_t* const own = memory.get() + worker * words;
+      // The sum is stored, so that no compiler leaves the reading out.
+      own[0] = sum_lines(static_cast<const std::uint64_t*>(own), share / kLineBytes);
+    });
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(total) / seconds.count());
+  }
+  return best;
+}
+
+}  // namespace exo::kernels
