@@ -1,5 +1,6 @@
 // The GPU seam: what a device does for the executor, one operation per block of a layer. Weights,
-// caches and the hidden state f32[count, hidden_size] of the step in progress belong to the backend.
+// caches and the hidden state f32[count, hidden_size] of the step in progress belong to the
+// backend.
 #pragma once
 
 #include <cstddef>

@@ -51,8 +51,9 @@ CpuBackend::CpuBackend(const DecoderSpec& spec, kernels::ThreadPool& pool,
 }
 
 Result<void> CpuBackend::load_embedding(WeightLoader& loader) {
-  EXO_TRY(embedding_, loader.matrix(LinearSpec{
-                          .name = spec_.embedding, .rows = spec_.vocab_size, .cols = spec_.hidden_size}));
+  EXO_TRY(embedding_,
+          loader.matrix(LinearSpec{
+              .name = spec_.embedding, .rows = spec_.vocab_size, .cols = spec_.hidden_size}));
   weight_bytes_ += embedding_.data.size();
   return {};
 }
@@ -80,7 +81,8 @@ Result<CpuBackend::SwigluWeights> CpuBackend::load(WeightLoader& loader, const S
   }
   EXO_TRY(weights.down, loader.matrix(spec.down));
   EXO_TRY(weights.down_bias, loader.bias(spec.down));
-  weight_bytes_ += weights.interleaved.data.size() + weights.gate_up.bytes() + weights.down.data.size();
+  weight_bytes_ +=
+      weights.interleaved.data.size() + weights.gate_up.bytes() + weights.down.data.size();
   return weights;
 }
 
@@ -121,7 +123,8 @@ void CpuBackend::describe(ModelInfo& info) const {
   // A look-up reads one row of the embedding; as a tied head all of it is read.
   info.bytes_per_token = weight_bytes_;
   if (spec_.head) {
-    const std::size_t row_bytes = embedding_.data.size() / std::max<std::size_t>(embedding_.rows, 1);
+    const std::size_t row_bytes =
+        embedding_.data.size() / std::max<std::size_t>(embedding_.rows, 1);
     info.bytes_per_token -= embedding_.data.size() - row_bytes;
   }
   info.kv_bytes_per_token = KvCache(kv_shapes_, kv_type_, 1).bytes_per_position();

@@ -54,8 +54,8 @@ class CpuBackend final : public Backend {
     std::variant<SwigluWeights> feed_forward;
   };
   struct Angles {
-    std::vector<float> frequencies;
-    std::vector<float> cosines, sines;  // f32[count, rotated / 2] of the step's positions
+    std::vector<float> frequencies = {};
+    std::vector<float> cosines = {}, sines = {};  // f32[count, rotated / 2] of the step's positions
   };
 
   Result<AttentionWeights> load(WeightLoader& loader, const AttentionSpec& spec);

@@ -29,7 +29,7 @@ struct Llama3Rope {
   friend bool operator==(const Llama3Rope&, const Llama3Rope&) = default;
 };
 struct DivisorRope {
-  std::vector<float> divisors;  // rotated / 2; may be huge (a dimension that does not rotate)
+  std::vector<float> divisors = {};  // rotated / 2; may be huge (a dimension that does not rotate)
 
   friend bool operator==(const DivisorRope&, const DivisorRope&) = default;
 };
@@ -49,7 +49,7 @@ std::vector<float> frequencies(const RopeSpec& rope);
 
 // y = x·Wᵀ (+ bias): module `name` with a weight of [rows, cols].
 struct LinearSpec {
-  std::string name;
+  std::string name = {};
   std::size_t rows = 0, cols = 0;
   bool bias = false;
 };
@@ -60,33 +60,33 @@ struct AttentionSpec {
   std::size_t window = 0;  // > 0: a query sees the last `window` keys, itself included
   float scale = 1;
   std::size_t rope = 0;  // index into DecoderSpec::ropes
-  LinearSpec q, k, v, o;
+  LinearSpec q = {}, k = {}, v = {}, o = {};
 };
 using Mixer = std::variant<AttentionSpec>;
 
 // down(silu(gate(x)) ∘ up(x)).
 struct SwigluSpec {
-  LinearSpec gate, up, down;
+  LinearSpec gate = {}, up = {}, down = {};
 };
 using FeedForward = std::variant<SwigluSpec>;
 
 // h += mixer(norm(h)); h += feed_forward(norm(h)).
 struct LayerSpec {
-  std::string mixer_norm;  // tensors of [hidden_size]
-  Mixer mixer;
-  std::string feed_forward_norm;
-  FeedForward feed_forward;
+  std::string mixer_norm = {};  // tensors of [hidden_size]
+  Mixer mixer = {};
+  std::string feed_forward_norm = {};
+  FeedForward feed_forward = {};
 };
 
 struct DecoderSpec {
   std::size_t hidden_size = 0, vocab_size = 0;
   std::size_t context_length = 0;  // 0: unknown
   float norm_eps = 1e-5F;
-  std::string embedding;           // module of [vocab_size, hidden_size]
-  std::string final_norm;          // tensor of [hidden_size]
-  std::optional<LinearSpec> head;  // nothing: tied to the embedding
-  std::vector<RopeSpec> ropes;     // the distinct ones of all layers
-  std::vector<LayerSpec> layers;
+  std::string embedding = {};           // module of [vocab_size, hidden_size]
+  std::string final_norm = {};          // tensor of [hidden_size]
+  std::optional<LinearSpec> head = {};  // nothing: tied to the embedding
+  std::vector<RopeSpec> ropes = {};     // the distinct ones of all layers
+  std::vector<LayerSpec> layers = {};
 };
 
 // The description of the model whose configuration this is: looks its model_type up among the

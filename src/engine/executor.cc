@@ -1,9 +1,8 @@
 #include "engine/executor.h"
 
 #include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
+#include <utility>
 
 #include "core/overloaded.h"
 #include "engine/cpu_backend.h"

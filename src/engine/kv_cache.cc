@@ -1,10 +1,9 @@
 #include "engine/kv_cache.h"
 
 #include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
 #include <sys/mman.h>
+#include <utility>
 
 #include "core/bytes.h"
 #include "core/check.h"

@@ -59,7 +59,7 @@ class KvCache {
   std::size_t bytes_per_position_ = 0;
   std::size_t length_ = 0, highest_ = 0;  // highest_: the longest it ever was
   std::size_t capacity_ = 0;              // positions of address space; 0: none yet
-  std::unique_ptr<std::byte, Unmap> memory_;
+  std::unique_ptr<std::byte, Unmap> memory_{nullptr, Unmap{}};
   std::vector<std::size_t> offsets_;  // bytes per position before each layer's keys
 };
 

@@ -12,8 +12,8 @@ namespace {
 
 // Whether activations prepared for one serve the other.
 bool same_preparation(const kernels::Encoding& a, const kernels::Encoding& b) {
-  const bool dense = a.kind == kernels::Encoding::Kind::kDense ||
-                     b.kind == kernels::Encoding::Kind::kDense;
+  const bool dense =
+      a.kind == kernels::Encoding::Kind::kDense || b.kind == kernels::Encoding::Kind::kDense;
   return dense ? a == b : a.group_size == b.group_size;
 }
 
@@ -33,8 +33,8 @@ Result<Projection> Projection::load(WeightLoader& loader, std::span<const Linear
       views, [&](const auto& view) { return view.format == views.front().format; });
   const std::size_t together = agree ? views.size() : 1;
   for (std::size_t i = 0; i < views.size(); i += together) {
-    EXO_TRY(kernels::Matrix matrix, loader.matrix(std::span(views).subspan(i, together),
-                                                  kernels::Arrangement::kStacked));
+    EXO_TRY(kernels::Matrix matrix,
+            loader.matrix(std::span(views).subspan(i, together), kernels::Arrangement::kStacked));
     projection.matrices_.push_back(std::move(matrix));
   }
   return projection;
@@ -67,8 +67,7 @@ void Projection::multiply(const Rows& x, std::span<const Output> outputs,
     }
     kernels::multiply(std::span(products).first(count), activations, pool);
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i)
-    add_bias(biases_[i], outputs[i], x.count, pool);
+  for (std::size_t i = 0; i < outputs.size(); ++i) add_bias(biases_[i], outputs[i], x.count, pool);
 }
 
 std::size_t Projection::bytes() const {

@@ -42,7 +42,7 @@ class Projection {
   std::size_t bytes() const;
 
  private:
-  std::vector<kernels::Matrix> matrices_;  // one with all modules as parts, or one per module
+  std::vector<kernels::Matrix> matrices_;   // one with all modules as parts, or one per module
   std::vector<std::vector<float>> biases_;  // per module; empty: none
 };
 

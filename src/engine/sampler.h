@@ -59,7 +59,7 @@ class Sampler {
   double uniform();
 
   SamplerOptions options_;
-  std::vector<std::uint32_t> history_;  // prompt tail and generated ids
+  std::vector<std::uint32_t> history_;                        // prompt tail and generated ids
   std::unordered_map<std::uint32_t, std::size_t> generated_;  // generated id → occurrences
   std::uint64_t draws_ = 0;                                   // the random stream's counter
   std::vector<Candidate> candidates_;  // what the filters left, by id; reused

@@ -1,9 +1,8 @@
 #include "engine/weight_loader.h"
 
 #include <algorithm>
-#include <utility>
-
 #include <fmt/format.h>
+#include <utility>
 
 #include "engine/logit_scan.h"
 

@@ -1,9 +1,9 @@
 #include "engine/families/config_reader.h"
 
 #include <cmath>
+#include <fmt/format.h>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace exo::engine::families {
@@ -66,7 +66,7 @@ Result<std::string> ConfigReader::text(std::string_view key,
   return value->get<std::string>();
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kLongest = 64;
   return text.size() <= kLongest ? fmt::format("\"{}\"", text)
                                  : fmt::format("\"{}…\"", text.substr(0, kLongest));

@@ -42,6 +42,6 @@ class ConfigReader {
 };
 
 // A text from outside between quotes, cut to a length that fits into a message.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace exo::engine::families

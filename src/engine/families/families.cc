@@ -1,11 +1,11 @@
 #include "engine/families/families.h"
 
 #include <array>
+#include <fmt/format.h>
 #include <string>
 #include <string_view>
 #include <utility>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "engine/families/config_reader.h"
@@ -31,7 +31,7 @@ Result<DecoderSpec> describe(const Json& config) {
   for (const auto& [name, describe_family] : kFamilies)
     if (name == type) return describe_family(config);
   return fail(ErrorCode::kUnsupported,
-              fmt::format("the architecture {} is not supported", quoted(type)), "model_type");
+              fmt::format("the architecture {} is not supported", in_quotes(type)), "model_type");
 }
 
 }  // namespace exo::engine::families

@@ -1,9 +1,9 @@
 // The llama family: Llama 2 and 3.x, SmolLM2, Mistral 7B, Nemotron-Llama. Source: models.md 3.1.
 #include <cmath>
+#include <fmt/format.h>
 #include <string>
 #include <vector>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "engine/families/config_reader.h"
@@ -35,8 +35,7 @@ Result<Dimensions> read_dimensions(const ConfigReader& config) {
     return config.wrong("num_key_value_heads", fmt::format("must divide the {} heads", d.heads));
   if (!config.has("head_dim") && d.hidden % d.heads != 0)
     return config.wrong("num_attention_heads", fmt::format("must divide hidden_size {}", d.hidden));
-  EXO_TRY(d.head_dim,
-          config.size("head_dim", {.low = 2, .high = kMaxHeadDim}, d.hidden / d.heads));
+  EXO_TRY(d.head_dim, config.size("head_dim", {.low = 2, .high = kMaxHeadDim}, d.hidden / d.heads));
   if (d.head_dim % 2 != 0 || d.head_dim < 2 || d.head_dim > kMaxHeadDim)
     return config.wrong("head_dim", fmt::format("must be even and at most {}", kMaxHeadDim));
   EXO_TRY(const double rotated, config.number("partial_rotary_factor", {.low = 0, .high = 1}, 1));
@@ -61,7 +60,7 @@ Result<std::vector<std::size_t>> read_windows(const Json& json, const ConfigRead
       EXO_TRY(windows[i], config.size("sliding_window", kPositions));
     } else if (type != "full_attention") {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("layers of type {} are not supported", quoted(type)), "layer_types");
+                  fmt::format("layers of type {} are not supported", in_quotes(type)), "layer_types");
     }
   }
   return windows;
@@ -78,23 +77,23 @@ LayerSpec describe_layer(std::size_t index, const Dimensions& d, std::size_t win
     return LinearSpec{.name = prefix + module, .rows = rows, .cols = cols, .bias = bias};
   };
   const std::size_t q_size = d.heads * d.head_dim, kv_size = d.kv_heads * d.head_dim;
-  return {.mixer_norm = prefix + "input_layernorm.weight",
-          .mixer =
-              AttentionSpec{.heads = d.heads,
-                            .kv_heads = d.kv_heads,
-                            .head_dim = d.head_dim,
-                            .window = window,
-                            .scale = 1 / std::sqrt(static_cast<float>(d.head_dim)),
-                            .rope = 0,
-                            .q = linear("self_attn.q_proj", q_size, d.hidden, biases.attention),
-                            .k = linear("self_attn.k_proj", kv_size, d.hidden, biases.attention),
-                            .v = linear("self_attn.v_proj", kv_size, d.hidden, biases.attention),
-                            .o = linear("self_attn.o_proj", d.hidden, q_size, biases.attention)},
-          .feed_forward_norm = prefix + "post_attention_layernorm.weight",
-          .feed_forward =
-              SwigluSpec{.gate = linear("mlp.gate_proj", d.intermediate, d.hidden, biases.mlp),
-                         .up = linear("mlp.up_proj", d.intermediate, d.hidden, biases.mlp),
-                         .down = linear("mlp.down_proj", d.hidden, d.intermediate, biases.mlp)}};
+  return {
+      .mixer_norm = prefix + "input_layernorm.weight",
+      .mixer = AttentionSpec{.heads = d.heads,
+                             .kv_heads = d.kv_heads,
+                             .head_dim = d.head_dim,
+                             .window = window,
+                             .scale = 1 / std::sqrt(static_cast<float>(d.head_dim)),
+                             .rope = 0,
+                             .q = linear("self_attn.q_proj", q_size, d.hidden, biases.attention),
+                             .k = linear("self_attn.k_proj", kv_size, d.hidden, biases.attention),
+                             .v = linear("self_attn.v_proj", kv_size, d.hidden, biases.attention),
+                             .o = linear("self_attn.o_proj", d.hidden, q_size, biases.attention)},
+      .feed_forward_norm = prefix + "post_attention_layernorm.weight",
+      .feed_forward =
+          SwigluSpec{.gate = linear("mlp.gate_proj", d.intermediate, d.hidden, biases.mlp),
+                     .up = linear("mlp.up_proj", d.intermediate, d.hidden, biases.mlp),
+                     .down = linear("mlp.down_proj", d.hidden, d.intermediate, biases.mlp)}};
 }
 
 }  // namespace
@@ -104,7 +103,7 @@ Result<DecoderSpec> describe_llama(const Json& json) {
   EXO_TRY(const std::string activation, config.text("hidden_act", "silu"));
   if (activation != "silu" && activation != "swish")
     return fail(ErrorCode::kUnsupported,
-                fmt::format("the activation {} is not supported", quoted(activation)),
+                fmt::format("the activation {} is not supported", in_quotes(activation)),
                 "hidden_act");
   EXO_TRY(const Dimensions dimensions, read_dimensions(config));
   EXO_TRY(const std::size_t layers, config.size("num_hidden_layers", kLayers));
@@ -124,8 +123,7 @@ Result<DecoderSpec> describe_llama(const Json& json) {
   EXO_TRY(RopeSpec rope, read_rope(json, dimensions.rotated, 10000));
   spec.ropes.push_back(std::move(rope));
   if (!tied)
-    spec.head =
-        LinearSpec{.name = "lm_head", .rows = spec.vocab_size, .cols = spec.hidden_size};
+    spec.head = LinearSpec{.name = "lm_head", .rows = spec.vocab_size, .cols = spec.hidden_size};
   for (std::size_t i = 0; i < layers; ++i)
     spec.layers.push_back(describe_layer(i, dimensions, windows[i], biases));
   return spec;

@@ -1,11 +1,11 @@
 #include "engine/families/rope_config.h"
 
 #include <cmath>
+#include <fmt/format.h>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "engine/families/config_reader.h"
@@ -56,7 +56,7 @@ Result<RopeScaling> read_scaling(const Json& object, std::string_view key, std::
   if (type == "llama3") return read_llama3(scaling);
   if (type == "frequency_divisors") return read_divisors(object, scaling, rotated / 2);
   return fail(ErrorCode::kUnsupported,
-              fmt::format("rope scaling of type {} is not supported", quoted(type)),
+              fmt::format("rope scaling of type {} is not supported", in_quotes(type)),
               std::string(key));
 }
 
@@ -73,7 +73,8 @@ Result<RopeSpec> read_rope(const Json& config, std::size_t rotated, double defau
   if (reader.has(key)) {
     const Json& object = config[std::string(key)];
     if (!object.is_object()) return reader.wrong(key, "must be an object");
-    EXO_TRY(theta, ConfigReader(object, fmt::format("{}.", key)).number("rope_theta", kThetas, theta));
+    EXO_TRY(theta,
+            ConfigReader(object, fmt::format("{}.", key)).number("rope_theta", kThetas, theta));
     EXO_TRY(rope.scaling, read_scaling(object, key, rotated));
   }
   rope.base = static_cast<float>(theta);
