@@ -23,10 +23,12 @@ float largest_logit(std::span<const float> logits) {
 }
 
 std::uint32_t argmax(std::span<const float> logits) {
-  const float largest = largest_logit(logits);
-  for (std::size_t i = 0; i < logits.size(); ++i)
-    if (logits[i] == largest) return static_cast<std::uint32_t>(i);
-  return 0;
+  constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t first = kNone;
+  for_each_at_least(logits, largest_logit(logits), [&](std::uint32_t id, float) {
+    if (first == kNone) first = id;
+  });
+  return first == kNone ? 0 : first;
 }
 
 double log_sum_exp(std::span<const float> logits, float largest) {

@@ -11,6 +11,7 @@ namespace exo::engine {
 namespace {
 
 constexpr float kBanned = -1e9F;
+constexpr double kNear = 10;  // logits below the best: e^−10 of its probability
 
 // Of two equal logits the lower id comes first, everywhere.
 template <typename Candidate>
@@ -103,41 +104,55 @@ std::uint32_t Sampler::draw(std::span<const float> logits) {
 
 // Leaves in candidates_, by id, what top_p, min_p and top_k keep.
 void Sampler::filter(std::span<const float> logits, float largest) {
-  const auto collect = [&](float limit) {
-    candidates_.clear();
-    for_each_at_least(logits, limit, [&](std::uint32_t id, float logit) {
-      candidates_.push_back({.id = id, .logit = logit});
-    });
-  };
   const bool by_mass = options_.top_p > 0 && options_.top_p < 1;
   const std::size_t top_k = options_.top_k > 0 ? options_.top_k : logits.size();
   const double min_limit = options_.min_p > 0 ? largest + std::log(std::min(options_.min_p, 1.0))
                                               : -std::numeric_limits<double>::infinity();
-  // The smallest float that is not below the limit, so that the scan compares as f64 would.
-  float limit = static_cast<float>(min_limit);
-  if (limit < min_limit) limit = std::nextafter(limit, std::numeric_limits<float>::infinity());
-  collect(limit);
-  if (!by_mass && top_k >= candidates_.size()) return;
-
-  // Sorts the front in portions, until the filters are satisfied.
+  if (!by_mass && top_k >= logits.size()) return collect(logits, min_limit);
   const double total = by_mass ? log_sum_exp(logits, largest) : 0;
-  const std::size_t most = std::min(top_k, candidates_.size());
+  // Nearly always what is kept lies near the top; if not, everything is looked at.
+  const double near = std::max(min_limit, double{largest} - kNear);
+  collect(logits, near);
+  if (!keep_front(top_k, total) && near > min_limit) {
+    collect(logits, min_limit);
+    keep_front(top_k, total);
+  }
+  std::ranges::sort(candidates_, {}, &Candidate::id);
+}
+
+// The tokens with logits from `limit` on, by id.
+void Sampler::collect(std::span<const float> logits, double limit) {
+  // The smallest float that is not below the limit, so that the scan compares as f64 would.
+  float rounded = static_cast<float>(limit);
+  if (rounded < limit) rounded = std::nextafter(rounded, std::numeric_limits<float>::infinity());
+  candidates_.clear();
+  for_each_at_least(logits, rounded, [&](std::uint32_t id, float logit) {
+    candidates_.push_back({.id = id, .logit = logit});
+  });
+}
+
+// Cuts the candidates to the best `top_k`, and to the front that holds a mass of top_p where that
+// filters; `total`: ln Σ e^l of all tokens. Returns whether the filters, and not the end of the
+// candidates, made the cut.
+bool Sampler::keep_front(std::size_t top_k, double total) {
+  const bool by_mass = options_.top_p > 0 && options_.top_p < 1;
+  const auto at = [&](std::size_t i) {
+    return candidates_.begin() + static_cast<std::ptrdiff_t>(i);
+  };
   std::size_t sorted = 0, kept = 0;
   double mass = 0;  // of the tokens before `kept`
-  while (kept < most && (!by_mass || mass < options_.top_p || kept == 0)) {
-    if (kept == sorted) {
-      const std::size_t portion = by_mass ? std::max<std::size_t>(sorted, 256) : most;
-      const std::size_t end = std::min(candidates_.size(), sorted + portion);
-      std::partial_sort(candidates_.begin() + static_cast<std::ptrdiff_t>(sorted),
-                        candidates_.begin() + static_cast<std::ptrdiff_t>(end), candidates_.end(),
-                        before<Candidate>);
-      sorted = end;
+  const auto enough = [&] {
+    return kept >= top_k || (by_mass && kept > 0 && mass >= options_.top_p);
+  };
+  for (; kept < candidates_.size() && !enough(); ++kept) {
+    if (kept == sorted) {  // sorts in portions that grow
+      sorted = std::min(candidates_.size(), by_mass ? 2 * sorted + 64 : top_k);
+      std::partial_sort(at(kept), at(sorted), candidates_.end(), before<Candidate>);
     }
     if (by_mass) mass += std::exp(candidates_[kept].logit - total);
-    ++kept;
   }
   candidates_.resize(kept);
-  std::ranges::sort(candidates_, {}, &Candidate::id);
+  return enough();
 }
 
 // models.md 5.8: w_i = exp(x_i − max x), the last i whose exclusive running sum is ≤ u·Σw.
@@ -145,7 +160,8 @@ std::uint32_t Sampler::draw_candidate(float largest) {
   weights_.clear();
   double sum = 0;
   for (const Candidate& candidate : candidates_) {
-    sum += std::exp((double{candidate.logit} - largest) / options_.temperature);
+    const double power = (double{candidate.logit} - largest) / options_.temperature;
+    sum += std::exp(static_cast<float>(power));  // each weight in f32, the sum in f64
     weights_.push_back(sum);
   }
   const double target = uniform() * sum;

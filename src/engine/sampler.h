@@ -55,6 +55,8 @@ class Sampler {
   void report(std::span<const float> logits, Sampled& sampled) const;
   std::uint32_t draw(std::span<const float> logits);
   void filter(std::span<const float> logits, float largest);
+  void collect(std::span<const float> logits, double limit);
+  bool keep_front(std::size_t top_k, double total);
   std::uint32_t draw_candidate(float largest);
   double uniform();
 
