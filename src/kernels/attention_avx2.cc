@@ -23,6 +23,12 @@ struct Simd {
     return _mm256_blendv_ps(rest, _mm256_maskload_ps(p, m), _mm256_castsi256_ps(m));
   }
   static void store(float* p, V v) { _mm256_storeu_ps(p, v); }
+  static void store_some(float* p, std::size_t n, V v) {
+    _mm256_maskstore_ps(p, avx2::first_lanes(n < 8 ? static_cast<int>(n) : 8), v);
+  }
+  static bool any_above(V a, V b) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_GT_OQ)) != 0;
+  }
   static V add(V a, V b) { return _mm256_add_ps(a, b); }
   static V sub(V a, V b) { return _mm256_sub_ps(a, b); }
   static V mul(V a, V b) { return _mm256_mul_ps(a, b); }
@@ -84,7 +90,7 @@ struct Simd {
       b = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-65536)));
     } else {
       a = widen<T>(p, left);
-      b = left > 8 ? widen<T>(p + 8 * size_of(T), left - 8) : zero();
+      b = left > 8 ? widen<T>(p + 8 * kBytes<T>, left - 8) : zero();
     }
   }
 

@@ -21,6 +21,10 @@ struct Simd {
     return _mm512_mask_loadu_ps(rest, first_lanes(n), p);
   }
   static void store(float* p, V v) { _mm512_storeu_ps(p, v); }
+  static void store_some(float* p, std::size_t n, V v) {
+    _mm512_mask_storeu_ps(p, first_lanes(n), v);
+  }
+  static bool any_above(V a, V b) { return _mm512_cmp_ps_mask(a, b, _CMP_GT_OQ) != 0; }
   static V add(V a, V b) { return _mm512_add_ps(a, b); }
   static V sub(V a, V b) { return _mm512_sub_ps(a, b); }
   static V mul(V a, V b) { return _mm512_mul_ps(a, b); }
@@ -79,7 +83,7 @@ struct Simd {
       b = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-65536)));
     } else {
       a = widen<T>(p, left);
-      b = widen<T>(p + 16 * size_of(T), left > 16 ? left - 16 : 0);
+      b = widen<T>(p + 16 * kBytes<T>, left > 16 ? left - 16 : 0);
     }
   }
 

@@ -71,7 +71,7 @@ void pack_keys(const std::byte* keys, std::size_t count, std::size_t head_dim, f
     for (std::size_t d = 0; d < head_dim; d += kLanes) {
       typename Simd::V rows[kLanes];
       for (std::size_t i = 0; i < kLanes; ++i) {
-        rows[i] = i < left ? Simd::template widen<T>(keys + ((j + i) * head_dim + d) * size_of(T),
+        rows[i] = i < left ? Simd::template widen<T>(keys + ((j + i) * head_dim + d) * kBytes<T>,
                                                      head_dim - d)
                            : Simd::zero();
       }
@@ -89,52 +89,52 @@ void pack_values(const std::byte* values, std::size_t count, std::size_t head_di
   for (std::size_t d = 0; d < head_dim; d += Simd::kLanes) {
     float* const panel = panels + d / kPanel * kKeyBlock * kPanel + d % kPanel;
     for (std::size_t j = 0; j < count; ++j) {
-      const std::byte* const from = values + (j * head_dim + d) * size_of(T);
+      const std::byte* const from = values + (j * head_dim + d) * kBytes<T>;
       Simd::store(panel + j * kPanel, Simd::template widen<T>(from, head_dim - d));
     }
   }
 }
 
-// One row's streaming state.
-struct RowState {
-  float m, l, factor;  // factor: what the sums so far are worth in units of the new m
-};
+// How far, in powers of two, scores may rise above m before m follows: weights grow to 2^8 then,
+// which costs f32 nothing and saves most of the rescaling.
+inline constexpr float kSlack = 8;
 
-// scores[begin, end) become weights in units of the new m, the rest of [0, width) zeros.
+// scores[begin, end) become weights 2^(s − m), the rest of [0, width) zeros; their sums per lane
+// are added to l[lanes]. Returns what the sums so far are worth in units of the new m.
 template <typename Simd>
-void weigh_row(float* scores, std::size_t begin, std::size_t end, std::size_t width,
-               RowState& state) {
+float weigh_row(float* scores, std::size_t begin, std::size_t end, std::size_t width, float& m,
+                float* l) {
   using V = typename Simd::V;
   constexpr std::size_t kLanes = Simd::kLanes;
-  state.factor = 1;
-  if (begin >= end) {
-    for (std::size_t j = 0; j < width; j += kLanes) Simd::store(scores + j, Simd::zero());
-    return;
-  }
+  if (begin >= end) end = begin = 0;
   const V lowest = Simd::set1(-__builtin_inff());
   for (std::size_t j = 0; j < begin; ++j) scores[j] = -__builtin_inff();
   const std::size_t whole = end / kLanes * kLanes;
-  V most = Simd::set1(state.m);
+  V most = lowest;
   for (std::size_t j = 0; j < whole; j += kLanes) most = Simd::max(most, Simd::load(scores + j));
   if (whole < end) {
     const V s = Simd::load_some(scores + whole, end - whole, lowest);
     Simd::store(scores + whole, s);
     most = Simd::max(most, s);
   }
-  const float largest = Simd::max_of(most);
-  const V m = Simd::set1(largest);
-  V sum = Simd::zero();
+  float factor = 1;
+  if (Simd::any_above(most, Simd::set1(m + kSlack))) {
+    const float largest = Simd::max_of(most);
+    factor = Simd::first(Simd::exp2(Simd::set1(m - largest)));
+    m = largest;
+  }
+  const V shift = Simd::set1(m);
+  V sum = Simd::mul(Simd::load(l), Simd::set1(factor));
   for (std::size_t j = 0; j < end; j += kLanes) {
-    const V p = Simd::exp2(Simd::sub(Simd::load(scores + j), m));
+    const V p = Simd::exp2(Simd::sub(Simd::load(scores + j), shift));
     Simd::store(scores + j, p);
     sum = Simd::add(sum, p);
   }
+  Simd::store(l, sum);
   for (std::size_t j = round_up(end, kLanes); j < width; j += kLanes) {
     Simd::store(scores + j, Simd::zero());
   }
-  if (largest != state.m) state.factor = Simd::first(Simd::exp2(Simd::set1(state.m - largest)));
-  state.m = largest;
-  state.l = state.l * state.factor + Simd::sum(sum);
+  return factor;
 }
 
 template <typename Simd>
@@ -150,7 +150,8 @@ class TileWork {
         o_(scores_ + padded_ * kKeyBlock),
         keys_(o_ + padded_ * dims_),
         values_(keys_ + kKeyBlock * dims_),
-        states_(reinterpret_cast<RowState*>(values_ + kKeyBlock * dims_)) {}
+        l_(values_ + kKeyBlock * dims_),
+        m_(l_ + padded_ * Simd::kLanes) {}
 
   template <FloatType T>
   void run() {
@@ -159,7 +160,7 @@ class TileWork {
     for (std::size_t begin = first_visible(0) / kKeyBlock * kKeyBlock; begin < end;
          begin += kKeyBlock) {
       const std::size_t count = end - begin < kKeyBlock ? end - begin : kKeyBlock;
-      const std::size_t offset = begin * head_dim * size_of(T);
+      const std::size_t offset = begin * head_dim * kBytes<T>;
       pack_keys<Simd, T>(tile_.keys + offset, count, head_dim, keys_);
       pack_values<Simd, T>(tile_.values + offset, count, head_dim, values_);
       score(begin, count);
@@ -196,14 +197,18 @@ class TileWork {
   }
 
   void load_queries() {
-    const float scale = tile_.scale * kLog2E;
+    const auto scale = Simd::set1(tile_.scale * kLog2E);
     for (std::size_t row = 0; row < padded_; ++row) {
-      float* const to = q_ + row * dims_;
-      states_[row] = {.m = -__builtin_inff(), .l = 0, .factor = 1};
-      for (std::size_t d = 0; d < dims_; ++d) o_[row * dims_ + d] = 0;
+      const std::size_t source = row < rows_ ? row : rows_ - 1;  // padding repeats the last row
       const float* const from =
-          tile_.q + row / tile_.heads * tile_.q_stride + row % tile_.heads * tile_.head_dim;
-      for (std::size_t d = 0; d < tile_.head_dim; ++d) to[d] = row < rows_ ? scale * from[d] : 0;
+          tile_.q + source / tile_.heads * tile_.q_stride + source % tile_.heads * tile_.head_dim;
+      for (std::size_t d = 0; d < tile_.head_dim; d += Simd::kLanes) {
+        const auto q = Simd::load_some(from + d, tile_.head_dim - d, Simd::zero());
+        Simd::store(q_ + row * dims_ + d, Simd::mul(q, scale));
+        Simd::store(o_ + row * dims_ + d, Simd::zero());
+      }
+      Simd::store(l_ + row * Simd::kLanes, Simd::zero());
+      m_[row] = -__builtin_inff();
     }
   }
 
@@ -225,12 +230,12 @@ class TileWork {
     if (all.begin >= all.end) return;
     for (std::size_t row = group; row < group + kRowGroup; ++row) {
       const Range seen = seen_by(row, row, block, count);
-      weigh_row<Simd>(scores_ + row * kKeyBlock, seen.begin, seen.end, all.end, states_[row]);
-      if (states_[row].factor == 1) continue;
-      const auto factor = Simd::set1(states_[row].factor);
-      for (std::size_t d = 0; d < dims_; d += Simd::kLanes) {
+      const float factor = weigh_row<Simd>(scores_ + row * kKeyBlock, seen.begin, seen.end, all.end,
+                                           m_[row], l_ + row * Simd::kLanes);
+      if (factor == 1) continue;
+      for (std::size_t d = 0; d < tile_.head_dim; d += Simd::kLanes) {
         float* const o = o_ + row * dims_ + d;
-        Simd::store(o, Simd::mul(Simd::load(o), factor));
+        Simd::store(o, Simd::mul(Simd::load(o), Simd::set1(factor)));
       }
     }
   }
@@ -253,8 +258,11 @@ class TileWork {
     for (std::size_t row = 0; row < rows_; ++row) {
       float* const to =
           tile_.out + row / tile_.heads * tile_.out_stride + row % tile_.heads * tile_.head_dim;
-      const float inverse = 1 / states_[row].l;
-      for (std::size_t d = 0; d < tile_.head_dim; ++d) to[d] = o_[row * dims_ + d] * inverse;
+      const auto inverse = Simd::set1(1 / Simd::sum(Simd::load(l_ + row * Simd::kLanes)));
+      for (std::size_t d = 0; d < tile_.head_dim; d += Simd::kLanes) {
+        Simd::store_some(to + d, tile_.head_dim - d,
+                         Simd::mul(Simd::load(o_ + row * dims_ + d), inverse));
+      }
     }
   }
 
@@ -265,7 +273,8 @@ class TileWork {
   float* o_;       // [padded, dims]
   float* keys_;
   float* values_;
-  RowState* states_;
+  float* l_;  // [padded, lanes]: sums of weights per lane
+  float* m_;  // [padded]
 };
 
 template <typename Simd>

@@ -29,13 +29,13 @@ struct Stream {
   const std::byte* values;
   std::size_t head_dim;
 
-  // In units of log 2.
+  // In units of log 2, an f32 as the partials hold it.
   double score(const float* q, std::size_t key, float scale) const {
     double sum = 0;
     for (std::size_t d = 0; d < head_dim; ++d) {
       sum += double{q[d]} * number_at(type, keys, key * head_dim + d);
     }
-    return sum * double{scale} * 1.4426950408889634;
+    return double{static_cast<float>(sum * double{scale} * 1.4426950408889634)};
   }
 };
 
@@ -50,7 +50,6 @@ Row attend_row(const Stream& stream, const float* q, float scale, std::size_t be
   for (std::size_t key = begin; key < end; ++key) {
     row.m = std::max(row.m, stream.score(q, key, scale));
   }
-  row.m = static_cast<float>(row.m);  // as a partial holds it
   for (std::size_t key = begin; key < end; ++key) {
     const double p = std::exp2(stream.score(q, key, scale) - row.m);
     row.l += p;

@@ -148,7 +148,7 @@ void expect_matches(const Shape& shape, ThreadPool& pool, std::size_t gap = 0) {
   const auto q = queries_of(shape);
   const auto want = plain_attention(shape, cache, q);
   for (const Isa isa : available_isas()) {
-    ASSERT_TRUE(set_isa(isa));
+    const UseIsa use(isa);
     const auto got = run_attend(shape, cache, q, pool, gap);
     double worst = 0;
     for (std::size_t i = 0; i < want.size(); ++i) {
@@ -218,7 +218,7 @@ TEST(Attend, TheNumberOfThreadsNeverChangesABit) {
     const auto q = queries_of(shape);
     for (const Isa isa : available_isas()) {
       if (isa == Isa::kScalar && count > 33) continue;  // slow
-      ASSERT_TRUE(set_isa(isa));
+      const UseIsa use(isa);
       ThreadPool one({.threads = 1});
       const auto want = run_attend(shape, cache, q, one);
       for (const std::size_t threads : {2, 3}) {
@@ -235,7 +235,7 @@ TEST(Attend, ChunksOfAnySizeAgree) {
   Cache cache(whole);
   const auto q = queries_of(whole);
   for (const Isa isa : available_isas()) {
-    ASSERT_TRUE(set_isa(isa));
+    const UseIsa use(isa);
     const auto want = run_attend(whole, cache, q, pool);
     for (const std::size_t chunk : {1, 3, 64, 199}) {
       float worst = 0;
@@ -265,7 +265,7 @@ TEST(Attend, ANanInAKeyReachesTheQueriesThatSeeItAndNoOther) {
     std::memcpy(view.keys + ((view.capacity + bad) * view.head_dim + 5) * sizeof nan, &nan,
                 sizeof nan);
     for (const Isa isa : available_isas()) {
-      ASSERT_TRUE(set_isa(isa));
+      const UseIsa use(isa);
       const auto out = run_attend(shape, cache, queries_of(shape), pool);
       for (std::size_t i = 0; i < out.size(); ++i) {
         const std::size_t query = i / shape.row(), head = i % shape.row() / shape.head_dim;
@@ -285,7 +285,7 @@ TEST(Attend, HugeScoresChooseOneKey) {
     auto q = queries_of(shape);
     for (float& x : q) x *= 1e30F;
     for (const Isa isa : available_isas()) {
-      ASSERT_TRUE(set_isa(isa));
+      const UseIsa use(isa);
       for (const float x : run_attend(shape, cache, q, pool)) {
         ASSERT_LE(std::abs(x), 1.00001F) << name(isa);  // a value, or a mean of a few
       }

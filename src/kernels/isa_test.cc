@@ -34,7 +34,7 @@ TEST(Isa, AvailableOnesRiseFromScalarWithoutGaps) {
 TEST(Isa, TheWidestIsInUseUntilAnotherIsSet) {
   const auto isas = available_isas();
   EXPECT_EQ(active_isa(), isas.back());
-  for (const Isa isa : isas) {
+  for (const Isa isa : isas) {  // ends with the widest again
     ASSERT_TRUE(set_isa(isa));
     EXPECT_EQ(active_isa(), isa);
   }

@@ -5,6 +5,9 @@
 #include <random>
 #include <vector>
 
+#include "core/check.h"
+#include "kernels/isa.h"
+
 namespace exo::kernels {
 
 inline constexpr float kUlp = 0x1p-24F;  // u of the bounds: half the spacing of f32 at 1
@@ -21,5 +24,17 @@ inline std::vector<float> random_vector(std::size_t n, std::uint32_t seed, float
   for (float& value : values) value = uniform(random);
   return values;
 }
+
+// Puts an instruction set in use for a scope.
+class UseIsa {
+ public:
+  explicit UseIsa(Isa isa) : before_(active_isa()) { EXO_CHECK(set_isa(isa)); }
+  ~UseIsa() { EXO_CHECK(set_isa(before_)); }
+  UseIsa(const UseIsa&) = delete;
+  UseIsa& operator=(const UseIsa&) = delete;
+
+ private:
+  Isa before_;
+};
 
 }  // namespace exo::kernels
