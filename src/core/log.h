@@ -18,7 +18,7 @@ using spdlog::warn;
 
 struct Options {
   int verbosity = 0;                  // -1: warnings only, 0: info, 1 and more: debug
-  std::filesystem::path file;         // empty: no file
+  std::filesystem::path file = {};    // empty: no file
   std::size_t max_bytes = 100 << 20;  // rotated beyond this
   std::size_t kept_files = 5;
 };

@@ -32,8 +32,8 @@ ErrorCode error_code_from(std::string_view name);
 
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;  // one sentence without a full stop: what, and how to mend it
-  std::string subject;  // the field, file, tensor or id that it is about; may be empty
+  std::string message = {};  // one sentence without a full stop: what, and how to mend it
+  std::string subject = {};  // the field, file, tensor or id that it is about; may be empty
 
   friend bool operator==(const Error&, const Error&) = default;
 };

@@ -28,15 +28,15 @@ struct ExitStatus {
 std::string to_string(const ExitStatus& status);
 
 struct SubprocessOptions {
-  std::vector<std::string> arguments;  // [0] is the program's path
-  std::vector<std::pair<std::string, std::string>>
-      environment;  // added to, or replacing, the parent's
+  std::vector<std::string> arguments = {};  // [0] is the program's path
+  std::vector<std::pair<std::string, std::string>> environment =
+      {};  // added to, or replacing, the parent's
   // Called on reader threads, one line at a time without its end, invalid UTF-8 replaced. Empty:
   // the child inherits the parent's stream.
-  std::function<void(std::string line)> on_stdout;
-  std::function<void(std::string line)> on_stderr;
-  std::vector<int> inherited_descriptors;  // kept open in the child under the same numbers; all
-                                           // others are closed
+  std::function<void(std::string line)> on_stdout = {};
+  std::function<void(std::string line)> on_stderr = {};
+  std::vector<int> inherited_descriptors = {};  // kept open in the child under the same numbers;
+                                                // all others are closed
   bool dies_with_parent = true;  // SIGKILL to the child when the thread that started it ends
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "kernels/matrix.h"
@@ -21,7 +22,7 @@ enum class Precision : std::uint8_t {
 // again for another.
 class Activations {
  public:
-  Activations() = default;
+  Activations();
   Activations(Activations&&) noexcept;
   Activations& operator=(Activations&&) noexcept;
   ~Activations();
@@ -31,7 +32,7 @@ class Activations {
   const State& state() const;
 
  private:
-  State* state_ = nullptr;
+  std::unique_ptr<State> state_;
 };
 
 // Prepares `x` (f32[count, cols], rows `stride` floats apart) for products with matrices of
