@@ -36,12 +36,17 @@ struct Call {
   http::request<http::string_body> request;
 };
 
-std::unexpected<Error> connection_error(const Call& call, const beast::error_code& error) {
+std::unexpected<Error> connect_error(const Call& call, const beast::error_code& error) {
+  return fail(ErrorCode::kUnavailable, fmt::format("no node answers at {} port {}: {}", call.host,
+                                                   call.port, error.message()));
+}
+
+std::unexpected<Error> broken(const beast::error_code& error) {
   if (error == beast::error::timeout) {
     return fail(ErrorCode::kTimedOut, "the node has stopped answering");
   }
-  return fail(ErrorCode::kUnavailable, fmt::format("no node answers at {} port {}: {}", call.host,
-                                                   call.port, error.message()));
+  return fail(ErrorCode::kIo,
+              fmt::format("the connection to the node broke off: {}", error.message()));
 }
 
 // Runs one exchange: the body's bytes go to `on_bytes` as they come, whole error bodies become an
@@ -54,16 +59,16 @@ asio::awaitable<Result<void>> exchange(
   if (error) co_return fail(ErrorCode::kInvalidInput, "not an IP address", call.host);
   stream.expires_after(kSilenceLimit);
   std::tie(error) = co_await stream.async_connect({address, call.port}, kToken);
-  if (error) co_return connection_error(call, error);
+  if (error) co_return connect_error(call, error);
   std::size_t count = 0;
   std::tie(error, count) = co_await http::async_write(stream, call.request, kToken);
-  if (error) co_return connection_error(call, error);
+  if (error) co_return broken(error);
 
   beast::flat_buffer buffer;
   http::response_parser<http::buffer_body> parser;
   parser.body_limit(boost::none);
   std::tie(error, count) = co_await http::async_read_header(stream, buffer, parser, kToken);
-  if (error) co_return connection_error(call, error);
+  if (error) co_return broken(error);
   const unsigned status = parser.get().result_int();
   std::string error_body;
   std::array<char, 16384> piece{};
@@ -73,7 +78,7 @@ asio::awaitable<Result<void>> exchange(
     parser.get().body().more = true;
     stream.expires_after(kSilenceLimit);
     std::tie(error, count) = co_await http::async_read_some(stream, buffer, parser, kToken);
-    if (error && error != http::error::need_buffer) co_return connection_error(call, error);
+    if (error && error != http::error::need_buffer) co_return broken(error);
     const std::string_view got(piece.data(), piece.size() - parser.get().body().size);
     if (status >= 400) {
       error_body += got.substr(0, kMaxBody - std::min(kMaxBody, error_body.size()));

@@ -26,7 +26,8 @@ class NodeClient {
   // `host`: an IP address without brackets. `api_key` may be empty.
   NodeClient(std::string host, std::uint16_t port, std::string api_key);
 
-  // Errors: kUnavailable: nobody answers there; kTimedOut; else what the node's error body says.
+  // Errors: kUnavailable: nobody answers there; kIo: the connection broke off; kTimedOut; else what
+  // the node's error body says.
   Result<Json> get(std::string_view path);
 
   // Sends a chat/completions body and hands over text as it comes. A stop closes the connection,
