@@ -159,21 +159,25 @@ ErrorCode code_of_status(unsigned status) {
   }
 }
 
-// The message of {"error": {"message": …}}, or of {"error": "…"}.
-std::optional<std::string> error_message(const Json& json) {
+// What {"error": {"message": …, "code": …}} or {"error": "…"} says; nothing if `json` is neither.
+std::optional<Error> error_in(const Json& json, ErrorCode code) {
   if (!json.is_object()) return std::nullopt;
   const auto error = json.find("error");
   if (error == json.end()) return std::nullopt;
-  if (error->is_string()) return error->get<std::string>();
-  return text_or(*error, "message", "the node reports an error without saying which");
+  if (error->is_string()) return Error{code, error->get<std::string>(), {}};
+  if (text_or(*error, "code", "") == "context_length_exceeded") code = ErrorCode::kContextLength;
+  return Error{
+      code, text_or(*error, "message", "the node reports an error without saying which"), {}};
 }
 
 }  // namespace
 
 Error error_from_body(unsigned status, std::string_view body) {
-  std::string message = fmt::format("the node answered with HTTP status {}", status);
-  if (const auto json = parse_json(body)) message = error_message(*json).value_or(message);
-  return {.code = code_of_status(status), .message = std::move(message), .subject = {}};
+  const ErrorCode code = code_of_status(status);
+  if (const auto json = parse_json(body)) {
+    if (auto error = error_in(*json, code)) return *std::move(error);
+  }
+  return {code, fmt::format("the node answered with HTTP status {}", status), {}};
 }
 
 Result<std::string> apply_chat_event(ChatOutcome& outcome, std::string_view data) {
@@ -182,7 +186,7 @@ Result<std::string> apply_chat_event(ChatOutcome& outcome, std::string_view data
   if (!json || !json->is_object()) {
     return fail(ErrorCode::kIo, "the node sent an event that is not a JSON object");
   }
-  if (const auto message = error_message(*json)) return fail(ErrorCode::kInternal, *message);
+  if (auto error = error_in(*json, ErrorCode::kInternal)) return std::unexpected(*std::move(error));
   if (const auto usage = json->find("usage"); usage != json->end()) {
     outcome.prompt_tokens = number_or(*usage, "prompt_tokens", outcome.prompt_tokens);
     outcome.completion_tokens = number_or(*usage, "completion_tokens", outcome.completion_tokens);

@@ -61,6 +61,8 @@ TEST(ErrorBody, GivesTheNodesOwnWords) {
   const Error error = error_from_body(404, R"({"error": {"message": "no model is called x"}})");
   EXPECT_EQ(error.code, ErrorCode::kNotFound);
   EXPECT_EQ(error.message, "no model is called x");
+  const char* too_long = R"({"error": {"message": "too long", "code": "context_length_exceeded"}})";
+  EXPECT_EQ(error_from_body(400, too_long).code, ErrorCode::kContextLength);
   EXPECT_EQ(error_from_body(502, "<html>").message, "the node answered with HTTP status 502");
 }
 
