@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <fmt/format.h>
+#include <limits>
 #include <utility>
 
 #include <CLI/CLI.hpp>
@@ -32,6 +33,18 @@ std::string short_help(std::string_view text) {
   std::erase(result, ']');
   while (result.ends_with(' ')) result.pop_back();
   return result;
+}
+
+// CLI11's own description of a range is long where one end is as large as numbers get.
+template <typename T>
+CLI::Validator within(Range<T> range) {
+  CLI::Validator validator = CLI::Range(range.low, range.high);
+  if (range.high == std::numeric_limits<T>::max()) {
+    validator.description(fmt::format("from {}", range.low));
+  } else {
+    validator.description(fmt::format("{} to {}", range.low, range.high));
+  }
+  return validator;
 }
 
 bool is_positional(const CLI::Option& option) {
@@ -76,24 +89,19 @@ Command& Command::choice(const char* name, std::string& value, std::vector<std::
 
 Command& Command::number(const char* name, std::optional<double>& value, Range<double> range,
                          const char* help) {
-  app_->add_option(name, value, help)
-      ->check(CLI::Range(range.low, range.high))
-      ->type_name("NUMBER");
+  app_->add_option(name, value, help)->check(within(range))->type_name("X");
   return *this;
 }
 
 Command& Command::integer(const char* name, std::optional<std::int64_t>& value,
                           Range<std::int64_t> range, const char* help) {
-  app_->add_option(name, value, help)->check(CLI::Range(range.low, range.high))->type_name("N");
+  app_->add_option(name, value, help)->check(within(range))->type_name("N");
   return *this;
 }
 
 Command& Command::count(const char* name, std::size_t& value, Range<std::size_t> range,
                         const char* help) {
-  app_->add_option(name, value, help)
-      ->check(CLI::Range(range.low, range.high))
-      ->type_name("N")
-      ->capture_default_str();
+  app_->add_option(name, value, help)->check(within(range))->type_name("N")->capture_default_str();
   return *this;
 }
 
@@ -102,7 +110,7 @@ Command& Command::counts(const char* name, std::vector<std::size_t>& values,
   app_->add_option(name, values, help)
       ->delimiter(',')
       ->allow_extra_args(false)
-      ->check(CLI::Range(range.low, range.high))
+      ->check(within(range))
       ->type_name("N,...");
   return *this;
 }

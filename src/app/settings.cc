@@ -75,7 +75,7 @@ constexpr auto kSpecs = std::to_array<SettingSpec>({
     {"api-port", "EXO_API_PORT", SettingSpec::Form::kValue, "PORT",
      "port of the HTTP API; 0 takes any free one (default 52415)", apply_port},
     {"listen", "EXO_LISTEN", SettingSpec::Form::kList, "ADDRESS",
-     "address to listen on, as 0.0.0.0 or ::; may be repeated (default: this machine only)",
+     "address to listen on (0.0.0.0, ::, …); may be repeated (default: this machine only)",
      [](Settings& settings, const Texts& texts) -> Result<void> {
        settings.listen = texts;
        return {};
@@ -87,7 +87,7 @@ constexpr auto kSpecs = std::to_array<SettingSpec>({
        return {};
      }},
     {"cors", "EXO_CORS", SettingSpec::Form::kList, "ORIGIN",
-     "web origin that may call the API, as https://chat.example; may be repeated",
+     "web origin that may call the API (as https://chat.example); may be repeated",
      [](Settings& settings, const Texts& texts) -> Result<void> {
        settings.cors_origins = texts;
        return {};
@@ -120,7 +120,8 @@ constexpr auto kSpecs = std::to_array<SettingSpec>({
      "instruction set: scalar, avx2, avx512 or avx512bf16 (default: the widest available)",
      apply_isa},
     {"cpu-precision", "EXO_CPU_PRECISION", SettingSpec::Form::kValue, "NAME",
-     "fast: activations as 8-bit integers (default); exact: 32-bit floats", apply_precision},
+     "precision of activations: fast (8-bit integers, the default) or exact (32-bit floats)",
+     apply_precision},
 });
 
 struct Source {
