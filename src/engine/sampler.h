@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -40,16 +41,31 @@ class Sampler {
   // window).
   Sampler(SamplerOptions options, std::span<const std::uint32_t> prompt);
 
-  // Chooses a token from f32[vocab_size] (finite; changed in place) and appends it to the
-  // histories.
+  // Chooses a token from f32[vocab_size] (at least one; changed in place) and appends it to the
+  // histories. A NaN is never chosen as long as another logit is a number.
   Sampled sample(std::span<float> logits);
 
  private:
+  struct Candidate {
+    std::uint32_t id = 0;
+    float logit = 0;
+  };
+
+  void apply_processors(std::span<float> logits) const;
+  void report(std::span<const float> logits, Sampled& sampled) const;
+  std::uint32_t draw(std::span<const float> logits);
+  void filter(std::span<const float> logits, float largest);
+  void collect(std::span<const float> logits, double limit);
+  bool keep_front(std::size_t top_k, double total);
+  std::uint32_t draw_candidate(float largest);
+  double uniform();
+
   SamplerOptions options_;
-  std::vector<std::uint32_t> history_;    // prompt tail and generated ids
-  std::vector<std::uint32_t> generated_;  // generated ids only
-  std::uint64_t random_state_;
-  std::vector<std::pair<float, std::uint32_t>> scratch_;
+  std::vector<std::uint32_t> history_;                        // prompt tail and generated ids
+  std::unordered_map<std::uint32_t, std::size_t> generated_;  // generated id → occurrences
+  std::uint64_t draws_ = 0;                                   // the random stream's counter
+  std::vector<Candidate> candidates_;  // what the filters left, by id; reused
+  std::vector<double> weights_;        // their running sums; reused
 };
 
 }  // namespace exo::engine

@@ -1,0 +1,155 @@
+// The measurement of exo bench.
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <memory>
+#include <span>
+#include <string>
+#include <thread>
+
+#include "app/bench.h"
+#include "core/clock.h"
+#include "core/file.h"
+#include "core/strings.h"
+#include "engine/engine.h"
+#include "kernels/bandwidth.h"
+#include "kernels/isa.h"
+#include "kernels/thread_pool.h"
+#include "models/checkpoint.h"
+
+namespace exo::app {
+namespace {
+
+// Bytes of memory that belong to no file, now.
+std::uint64_t anonymous_bytes() {
+  const std::string status = read_file("/proc/self/status", 1 << 16).value_or("");
+  const std::size_t at = status.find("RssAnon:");
+  if (at == std::string::npos) return 0;
+  const std::string_view number = trim(std::string_view(status).substr(at + 8, 24));
+  std::uint64_t kibibytes = 0;
+  std::from_chars(number.data(), number.data() + number.size(), kibibytes);
+  return kibibytes << 10;
+}
+
+// Follows the peak of anonymous memory, which the system does not keep, by looking every 5 ms.
+class PeakMemory {
+ public:
+  PeakMemory()
+      : thread_([this](const std::stop_token& stop) {
+          while (!stop.stop_requested()) {
+            look();
+            std::this_thread::sleep_for(std::chrono::milliseconds(5));
+          }
+        }) {}
+
+  std::uint64_t finish() {
+    thread_.request_stop();
+    thread_.join();
+    look();
+    return peak_;
+  }
+
+ private:
+  void look() { peak_ = std::max(peak_.load(), anonymous_bytes()); }
+  std::atomic<std::uint64_t> peak_ = 0;
+  std::jthread thread_;
+};
+
+// Ids of an ordinary prompt are not needed: any ids cost the same. They avoid the first ones, which
+// are special.
+std::vector<std::uint32_t> prompt_ids(std::size_t count, std::size_t vocab_size) {
+  std::vector<std::uint32_t> ids(count);
+  const std::size_t first = std::min<std::size_t>(1000, vocab_size / 2);
+  for (std::size_t i = 0; i < count; ++i) {
+    ids[i] = static_cast<std::uint32_t>(first + i % (vocab_size - first));
+  }
+  return ids;
+}
+
+std::uint32_t likeliest(std::span<const float> logits) {
+  return static_cast<std::uint32_t>(std::ranges::max_element(logits) - logits.begin());
+}
+
+// Feeds the prompt and gives the first token.
+Result<std::uint32_t> feed(engine::Model& model, engine::Sequence& sequence,
+                           std::span<const std::uint32_t> ids) {
+  while (ids.size() > engine::kPrefillChunk) {
+    EXO_TRY(model.prefill(sequence, ids.first(engine::kPrefillChunk)));
+    ids = ids.subspan(engine::kPrefillChunk);
+  }
+  EXO_TRY(const std::span<float> logits, model.decode(sequence, ids));
+  return likeliest(logits);
+}
+
+struct Pass {
+  double prefill_s = 0, decode_s = 0;
+  std::size_t cache_bytes = 0;
+};
+
+// One prompt and its continuation, on a fresh sequence.
+Result<Pass> run_pass(engine::Model& model, std::span<const std::uint32_t> prompt,
+                      std::size_t generated) {
+  const SteadyClock clock;
+  const auto sequence = model.make_sequence();
+  const auto started = clock.now();
+  EXO_TRY(std::uint32_t token, feed(model, *sequence, prompt));
+  const auto fed = clock.now();
+  for (std::size_t i = 0; i < generated; ++i) {
+    EXO_TRY(const std::span<float> logits, model.decode(*sequence, std::span(&token, 1)));
+    token = likeliest(logits);
+  }
+  return Pass{.prefill_s = seconds_between(started, fed),
+              .decode_s = seconds_between(fed, clock.now()),
+              .cache_bytes = sequence->bytes()};
+}
+
+Result<void> choose_isa(const Settings& settings) {
+  if (settings.isa.empty()) return {};
+  EXO_TRY(const kernels::Isa isa, kernels::isa_from(settings.isa));
+  return kernels::set_isa(isa);
+}
+
+}  // namespace
+
+Result<BenchResult> measure(const BenchOptions& options, const Settings& settings) {
+  EXO_TRY(choose_isa(settings));
+  const SteadyClock clock;
+  PeakMemory memory;
+  BenchResult result{.threads = options.threads};
+
+  const auto started = clock.now();
+  kernels::ThreadPool pool({.threads = options.threads, .cpus = settings.cpus});
+  std::unique_ptr<engine::Model> model;
+  {
+    EXO_TRY(const auto checkpoint, models::open_checkpoint(options.model));
+    const auto precision =
+        settings.precision == "exact" ? kernels::Precision::kExact : kernels::Precision::kFast;
+    EXO_TRY(model, engine::Model::load(*checkpoint, pool, {.precision = precision}));
+  }
+  result.load_s = seconds_between(started, clock.now());
+  const auto prompt = prompt_ids(options.prompt_tokens, model->info().vocab_size);
+  {
+    const auto sequence = model->make_sequence();
+    EXO_TRY(feed(*model, *sequence, prompt));
+    result.first_token_s = seconds_between(started, clock.now());
+  }
+
+  double best_prefill = 1e30, best_decode = 1e30;
+  for (std::size_t i = 0; i < options.repeats; ++i) {
+    EXO_TRY(const Pass pass, run_pass(*model, prompt, options.generated_tokens));
+    best_prefill = std::min(best_prefill, pass.prefill_s);
+    best_decode = std::min(best_decode, pass.decode_s);
+    result.cache_bytes = pass.cache_bytes;
+  }
+  result.peak_anonymous_bytes = memory.finish();  // before the bandwidth's own buffer
+  result.prefill_tokens_per_s = static_cast<double>(options.prompt_tokens) / best_prefill;
+  result.decode_tokens_per_s = static_cast<double>(options.generated_tokens) / best_decode;
+  result.weight_bytes = model->info().weight_bytes;
+  result.bytes_per_token = model->info().bytes_per_token;
+  EXO_TRY(result.bandwidth_bytes_per_s, kernels::measure_read_bandwidth(pool));
+  result.bandwidth_share = static_cast<double>(result.bytes_per_token) *
+                           result.decode_tokens_per_s / result.bandwidth_bytes_per_s;
+  return result;
+}
+
+}  // namespace exo::app

@@ -1,0 +1,49 @@
+// The GPU seam: what a device does for the executor, one operation per block of a layer. Weights,
+// caches and the hidden state f32[count, hidden_size] of the step in progress belong to the
+// backend.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "core/result.h"
+#include "engine/decoder_spec.h"
+#include "engine/model.h"
+#include "engine/weight_loader.h"
+
+namespace exo::engine {
+
+// Which rows of the hidden state later operations of the step still read.
+enum class Needed : std::uint8_t { kAll, kLast, kNone };
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // Loading, in this order, layers from the first. Errors: as WeightLoader.
+  virtual Result<void> load_embedding(WeightLoader& loader) = 0;
+  virtual Result<void> load_layer(WeightLoader& loader, std::size_t layer) = 0;
+  virtual Result<void> load_head(WeightLoader& loader) = 0;
+  // weight_bytes, bytes_per_token and kv_bytes_per_token of what is loaded.
+  virtual void describe(ModelInfo& info) const = 0;
+
+  virtual std::unique_ptr<Sequence> make_sequence() = 0;
+
+  // Begins a step that appends `count` positions to `sequence`, which must be one of this
+  // backend's. Errors: kContextLength, kNoSpace; the sequence stays as it was.
+  virtual Result<void> begin(Sequence& sequence, std::size_t count) = 0;
+  virtual void embed(std::span<const std::uint32_t> ids) = 0;  // below vocab_size, `count` of them
+  // h += attention(norm(h)); stores the keys and values of all rows in any case.
+  virtual void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) = 0;
+  // h += ffn(norm(h)).
+  virtual void swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed) = 0;
+  // Final norm and head of rows [first, first + count): f32[count, vocab_size], valid until the
+  // next call.
+  virtual std::span<float> logits(std::size_t first, std::size_t count) = 0;
+  // Ends the step: its positions are in the sequence.
+  virtual void end() = 0;
+};
+
+}  // namespace exo::engine

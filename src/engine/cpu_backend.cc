@@ -1,0 +1,270 @@
+#include "engine/cpu_backend.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "core/check.h"
+#include "core/overloaded.h"
+#include "kernels/attention.h"
+#include "kernels/rope.h"
+#include "kernels/vector_ops.h"
+
+namespace exo::engine {
+namespace {
+
+constexpr std::size_t kRowGrain = 16;  // rows per chunk of element-wise work
+constexpr std::size_t kUnknownContext = std::size_t{1} << 17;
+
+class CpuSequence final : public Sequence {
+ public:
+  explicit CpuSequence(KvCache cache) : cache_(std::move(cache)) {}
+
+  std::size_t length() const override { return cache_.length(); }
+  Result<void> trim(std::size_t length) override {
+    cache_.trim(length);
+    return {};
+  }
+  std::size_t bytes() const override { return cache_.bytes(); }
+
+  KvCache& cache() { return cache_; }
+
+ private:
+  KvCache cache_;
+};
+
+// A buffer that never shrinks, so that steps of one size allocate nothing.
+void grow(std::vector<float>& buffer, std::size_t size) {
+  if (buffer.size() < size) buffer.resize(size);
+}
+
+}  // namespace
+
+CpuBackend::CpuBackend(const DecoderSpec& spec, kernels::ThreadPool& pool,
+                       const LoadOptions& options)
+    : spec_(spec),
+      pool_(pool),
+      precision_(options.precision),
+      kv_type_(options.precision == kernels::Precision::kExact ? kernels::FloatType::kF32
+                                                               : options.kv_type) {
+  for (const RopeSpec& rope : spec.ropes) angles_.push_back({.frequencies = frequencies(rope)});
+}
+
+Result<void> CpuBackend::load_embedding(WeightLoader& loader) {
+  EXO_TRY(embedding_,
+          loader.matrix(LinearSpec{
+              .name = spec_.embedding, .rows = spec_.vocab_size, .cols = spec_.hidden_size}));
+  weight_bytes_ += embedding_.data.size();
+  return {};
+}
+
+Result<CpuBackend::AttentionWeights> CpuBackend::load(WeightLoader& loader,
+                                                      const AttentionSpec& spec) {
+  AttentionWeights weights;
+  EXO_TRY(weights.qkv, Projection::load(loader, std::array{spec.q, spec.k, spec.v}));
+  EXO_TRY(weights.o, loader.matrix(spec.o));
+  EXO_TRY(weights.o_bias, loader.bias(spec.o));
+  kv_shapes_.push_back({.kv_heads = spec.kv_heads, .head_dim = spec.head_dim});
+  weight_bytes_ += weights.qkv.bytes() + weights.o.data.size();
+  return weights;
+}
+
+Result<CpuBackend::SwigluWeights> CpuBackend::load(WeightLoader& loader, const SwigluSpec& spec) {
+  SwigluWeights weights;
+  EXO_TRY(const models::MatrixView gate, loader.view(spec.gate));
+  EXO_TRY(const models::MatrixView up, loader.view(spec.up));
+  if (gate.format == up.format && !spec.gate.bias && !spec.up.bias) {
+    EXO_TRY(weights.interleaved,
+            loader.matrix(std::array{gate, up}, kernels::Arrangement::kInterleaved));
+  } else {
+    EXO_TRY(weights.gate_up, Projection::load(loader, std::array{spec.gate, spec.up}));
+  }
+  EXO_TRY(weights.down, loader.matrix(spec.down));
+  EXO_TRY(weights.down_bias, loader.bias(spec.down));
+  weight_bytes_ +=
+      weights.interleaved.data.size() + weights.gate_up.bytes() + weights.down.data.size();
+  return weights;
+}
+
+Result<void> CpuBackend::load_layer(WeightLoader& loader, std::size_t index) {
+  EXO_CHECK(index == layers_.size());
+  const LayerSpec& spec = spec_.layers[index];
+  Layer layer;
+  EXO_TRY(layer.mixer_norm, loader.vector(spec.mixer_norm, spec_.hidden_size));
+  EXO_TRY(layer.feed_forward_norm, loader.vector(spec.feed_forward_norm, spec_.hidden_size));
+  EXO_TRY(std::visit(
+      [&](const auto& mixer) -> Result<void> {
+        EXO_TRY(layer.mixer, load(loader, mixer));
+        return {};
+      },
+      spec.mixer));
+  EXO_TRY(std::visit(
+      [&](const auto& feed_forward) -> Result<void> {
+        EXO_TRY(layer.feed_forward, load(loader, feed_forward));
+        return {};
+      },
+      spec.feed_forward));
+  weight_bytes_ += 2 * spec_.hidden_size * sizeof(float);
+  layers_.push_back(std::move(layer));
+  return {};
+}
+
+Result<void> CpuBackend::load_head(WeightLoader& loader) {
+  EXO_TRY(final_norm_, loader.vector(spec_.final_norm, spec_.hidden_size));
+  weight_bytes_ += spec_.hidden_size * sizeof(float);
+  if (!spec_.head) return {};
+  EXO_TRY(head_, loader.matrix(*spec_.head));
+  weight_bytes_ += head_.data.size();
+  return {};
+}
+
+void CpuBackend::describe(ModelInfo& info) const {
+  info.weight_bytes = weight_bytes_;
+  // A look-up reads one row of the embedding; as a tied head all of it is read.
+  info.bytes_per_token = weight_bytes_;
+  if (spec_.head) {
+    const std::size_t row_bytes =
+        embedding_.data.size() / std::max<std::size_t>(embedding_.rows, 1);
+    info.bytes_per_token -= embedding_.data.size() - row_bytes;
+  }
+  info.kv_bytes_per_token = KvCache(kv_shapes_, kv_type_, 1).bytes_per_position();
+}
+
+std::unique_ptr<Sequence> CpuBackend::make_sequence() {
+  return std::make_unique<CpuSequence>(KvCache(
+      kv_shapes_, kv_type_, spec_.context_length > 0 ? spec_.context_length : kUnknownContext));
+}
+
+Result<void> CpuBackend::begin(Sequence& sequence, std::size_t count) {
+  auto* own = dynamic_cast<CpuSequence*>(&sequence);
+  EXO_CHECK(own != nullptr);
+  EXO_TRY(own->cache().reserve(count));
+  cache_ = &own->cache();
+  position_ = cache_->length();
+  count_ = count;
+  grow(hidden_, count * spec_.hidden_size);
+  for (Angles& angles : angles_) fill_angles(angles);
+  return {};
+}
+
+void CpuBackend::fill_angles(Angles& angles) {
+  const std::size_t half = angles.frequencies.size();
+  grow(angles.cosines, count_ * half);
+  grow(angles.sines, count_ * half);
+  pool_.parallel_for(count_, kRowGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      kernels::rope_angles(angles.frequencies, position_ + i, angles.cosines.data() + i * half,
+                           angles.sines.data() + i * half);
+  });
+}
+
+void CpuBackend::embed(std::span<const std::uint32_t> ids) {
+  EXO_CHECK(ids.size() == count_);
+  pool_.parallel_for(count_, kRowGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) kernels::unpack_row(embedding_, 0, ids[i], row(i));
+  });
+}
+
+Rows CpuBackend::normalise(std::size_t first, std::size_t count, const std::vector<float>& weight) {
+  const std::size_t width = spec_.hidden_size;
+  grow(normed_, count * width);
+  pool_.parallel_for(count, kRowGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      kernels::rms_norm(row(first + i), weight.data(), spec_.norm_eps, normed_.data() + i * width,
+                        width);
+  });
+  return {.x = normed_.data(), .count = count, .width = width, .stride = width};
+}
+
+void CpuBackend::add_product(std::size_t first, const Rows& x, const kernels::Matrix& matrix,
+                             const std::vector<float>& bias) {
+  kernels::prepare(activations_, x.x, x.count, x.width, x.stride, matrix.encoding, precision_,
+                   pool_);
+  kernels::multiply_add(matrix, activations_, row(first), spec_.hidden_size, pool_);
+  add_bias(bias, {.y = row(first), .stride = spec_.hidden_size}, x.count, pool_);
+}
+
+// Rows of wide_ are q, k, v side by side, `stride` floats apart.
+void CpuBackend::rotate_and_store(std::size_t layer, const AttentionSpec& spec,
+                                  std::size_t stride) {
+  const Angles& angles = angles_[spec.rope];
+  const RopeSpec& rope = spec_.ropes[spec.rope];
+  const kernels::KvView view = cache_->layer(layer);
+  const std::size_t half = rope.rotated / 2, heads = spec.heads + spec.kv_heads;
+  pool_.parallel_for(count_, kRowGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)  // q's heads and k's lie one after another
+      kernels::rope(wide_.data() + i * stride, heads, spec.head_dim, rope.rotated,
+                    angles.cosines.data() + i * half, angles.sines.data() + i * half, rope.pairs);
+    const float* k = wide_.data() + begin * stride + spec.heads * spec.head_dim;
+    kernels::store_kv(view, position_ + begin, k, k + spec.kv_heads * spec.head_dim, end - begin,
+                      stride);
+  });
+}
+
+void CpuBackend::attention(std::size_t layer, const AttentionSpec& spec, Needed needed) {
+  const auto& weights = std::get<AttentionWeights>(layers_[layer].mixer);
+  const std::size_t q_size = spec.heads * spec.head_dim, kv_size = spec.kv_heads * spec.head_dim;
+  const std::size_t stride = q_size + 2 * kv_size;
+  grow(wide_, count_ * stride);
+  const std::array outputs = {Output{.y = wide_.data(), .stride = stride},
+                              Output{.y = wide_.data() + q_size, .stride = stride},
+                              Output{.y = wide_.data() + q_size + kv_size, .stride = stride}};
+  weights.qkv.multiply(normalise(0, count_, layers_[layer].mixer_norm), outputs, precision_,
+                       activations_, pool_);
+  rotate_and_store(layer, spec, stride);
+  if (needed == Needed::kNone) return;
+
+  const std::size_t first = needed == Needed::kLast ? count_ - 1 : 0;
+  const std::size_t rows = count_ - first;
+  grow(mixed_, rows * q_size);
+  kernels::attend(cache_->layer(layer),
+                  {.heads = spec.heads,
+                   .first = position_ + first,
+                   .count = rows,
+                   .window = spec.window,
+                   .scale = spec.scale},
+                  wide_.data() + first * stride, stride, mixed_.data(), q_size, pool_);
+  add_product(first, {.x = mixed_.data(), .count = rows, .width = q_size, .stride = q_size},
+              weights.o, weights.o_bias);
+}
+
+void CpuBackend::swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed) {
+  if (needed == Needed::kNone) return;
+  const auto& weights = std::get<SwigluWeights>(layers_[layer].feed_forward);
+  const std::size_t first = needed == Needed::kLast ? count_ - 1 : 0;
+  const std::size_t rows = count_ - first, width = spec.gate.rows;
+  const Rows x = normalise(first, rows, layers_[layer].feed_forward_norm);
+  grow(wide_, rows * width);
+  if (weights.fused()) {
+    kernels::prepare(activations_, x.x, x.count, x.width, x.stride, weights.interleaved.encoding,
+                     precision_, pool_);
+    kernels::multiply_swiglu(weights.interleaved, activations_, wide_.data(), width, pool_);
+  } else {
+    grow(mixed_, rows * width);
+    const std::array outputs = {Output{.y = wide_.data(), .stride = width},
+                                Output{.y = mixed_.data(), .stride = width}};
+    weights.gate_up.multiply(x, outputs, precision_, activations_, pool_);
+    pool_.parallel_for(rows, kRowGrain, [&](std::size_t begin, std::size_t end) {
+      float* gate = wide_.data() + begin * width;
+      kernels::swiglu(gate, mixed_.data() + begin * width, gate, (end - begin) * width);
+    });
+  }
+  add_product(first, {.x = wide_.data(), .count = rows, .width = width, .stride = width},
+              weights.down, weights.down_bias);
+}
+
+std::span<float> CpuBackend::logits(std::size_t first, std::size_t count) {
+  const kernels::Matrix& head = spec_.head ? head_ : embedding_;
+  const Rows x = normalise(first, count, final_norm_);
+  grow(logits_, count * spec_.vocab_size);
+  kernels::prepare(activations_, x.x, x.count, x.width, x.stride, head.encoding, precision_, pool_);
+  kernels::multiply(head, activations_, logits_.data(), spec_.vocab_size, pool_);
+  return std::span(logits_).first(count * spec_.vocab_size);
+}
+
+void CpuBackend::end() {
+  cache_->advance(count_);
+  cache_ = nullptr;
+}
+
+}  // namespace exo::engine

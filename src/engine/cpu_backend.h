@@ -1,0 +1,92 @@
+// The first backend: tiles and kernels over a thread pool.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <variant>
+#include <vector>
+
+#include "engine/backend.h"
+#include "engine/kv_cache.h"
+#include "engine/projection.h"
+#include "kernels/multiply.h"
+
+namespace exo::engine {
+
+class CpuBackend final : public Backend {
+ public:
+  // Borrows `spec` and `pool` while it lives.
+  CpuBackend(const DecoderSpec& spec, kernels::ThreadPool& pool, const LoadOptions& options);
+
+  Result<void> load_embedding(WeightLoader& loader) override;
+  Result<void> load_layer(WeightLoader& loader, std::size_t layer) override;
+  Result<void> load_head(WeightLoader& loader) override;
+  void describe(ModelInfo& info) const override;
+
+  std::unique_ptr<Sequence> make_sequence() override;
+
+  Result<void> begin(Sequence& sequence, std::size_t count) override;
+  void embed(std::span<const std::uint32_t> ids) override;
+  void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) override;
+  void swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed) override;
+  std::span<float> logits(std::size_t first, std::size_t count) override;
+  void end() override;
+
+ private:
+  struct AttentionWeights {
+    Projection qkv;
+    kernels::Matrix o;
+    std::vector<float> o_bias;
+  };
+  // Gate and up in one stream of tiles if they can be; else side by side.
+  struct SwigluWeights {
+    kernels::Matrix interleaved;
+    Projection gate_up;
+    kernels::Matrix down;
+    std::vector<float> down_bias;
+
+    bool fused() const { return interleaved.tiles > 0; }
+  };
+  struct Layer {
+    std::vector<float> mixer_norm, feed_forward_norm;
+    std::variant<AttentionWeights> mixer;
+    std::variant<SwigluWeights> feed_forward;
+  };
+  struct Angles {
+    std::vector<float> frequencies = {};
+    std::vector<float> cosines = {}, sines = {};  // f32[count, rotated / 2] of the step's positions
+  };
+
+  Result<AttentionWeights> load(WeightLoader& loader, const AttentionSpec& spec);
+  Result<SwigluWeights> load(WeightLoader& loader, const SwigluSpec& spec);
+
+  float* row(std::size_t index) { return hidden_.data() + index * spec_.hidden_size; }
+  // The normed rows [first, first + count) of the hidden state.
+  Rows normalise(std::size_t first, std::size_t count, const std::vector<float>& weight);
+  void fill_angles(Angles& angles);
+  void rotate_and_store(std::size_t layer, const AttentionSpec& spec, std::size_t stride);
+  // hidden rows [first, …) += x·Wᵀ + bias
+  void add_product(std::size_t first, const Rows& x, const kernels::Matrix& matrix,
+                   const std::vector<float>& bias);
+
+  const DecoderSpec& spec_;
+  kernels::ThreadPool& pool_;
+  kernels::Precision precision_;
+  kernels::FloatType kv_type_;
+
+  kernels::Matrix embedding_, head_;  // head_ is empty when tied
+  std::vector<float> final_norm_;
+  std::vector<Layer> layers_;
+  std::vector<KvShape> kv_shapes_;
+  std::size_t weight_bytes_ = 0;
+
+  // The step in progress.
+  KvCache* cache_ = nullptr;
+  std::size_t position_ = 0, count_ = 0;
+  std::vector<float> hidden_, normed_, wide_, mixed_, logits_;  // rows of the step; reused
+  std::vector<Angles> angles_;                                  // per DecoderSpec::ropes
+  kernels::Activations activations_;
+};
+
+}  // namespace exo::engine

@@ -1,0 +1,97 @@
+// An architecture as data: a decoder described layer by layer. Families make it, backends run it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "core/json.h"
+#include "core/result.h"
+#include "kernels/rope.h"
+
+namespace exo::engine {
+
+// Where a rotary embedding's frequencies come from. Source: models.md 2.3, gguf.md 3.2.
+struct DefaultRope {
+  friend bool operator==(const DefaultRope&, const DefaultRope&) = default;
+};
+struct LinearRope {
+  double factor = 1;  // positions are divided by it
+
+  friend bool operator==(const LinearRope&, const LinearRope&) = default;
+};
+struct Llama3Rope {
+  float factor = 1, low_freq_factor = 1, high_freq_factor = 4, original_context = 8192;
+
+  friend bool operator==(const Llama3Rope&, const Llama3Rope&) = default;
+};
+struct DivisorRope {
+  std::vector<float> divisors = {};  // rotated / 2; may be huge (a dimension that does not rotate)
+
+  friend bool operator==(const DivisorRope&, const DivisorRope&) = default;
+};
+using RopeScaling = std::variant<DefaultRope, LinearRope, Llama3Rope, DivisorRope>;
+
+struct RopeSpec {
+  std::size_t rotated = 0;  // dimensions of a head that rotate, from the first; even
+  float base = 10000;
+  kernels::RopePairs pairs = kernels::RopePairs::kHalfSplit;
+  RopeScaling scaling = {};
+
+  friend bool operator==(const RopeSpec&, const RopeSpec&) = default;
+};
+
+// The angle per position of each rotated pair: f32[rotated / 2].
+std::vector<float> frequencies(const RopeSpec& rope);
+
+// y = x·Wᵀ (+ bias): module `name` with a weight of [rows, cols].
+struct LinearSpec {
+  std::string name = {};
+  std::size_t rows = 0, cols = 0;
+  bool bias = false;
+};
+
+// Grouped-query attention. Source: models.md 2.4.
+struct AttentionSpec {
+  std::size_t heads = 0, kv_heads = 0, head_dim = 0;
+  std::size_t window = 0;  // > 0: a query sees the last `window` keys, itself included
+  float scale = 1;
+  std::size_t rope = 0;  // index into DecoderSpec::ropes
+  LinearSpec q = {}, k = {}, v = {}, o = {};
+};
+using Mixer = std::variant<AttentionSpec>;
+
+// down(silu(gate(x)) ∘ up(x)).
+struct SwigluSpec {
+  LinearSpec gate = {}, up = {}, down = {};
+};
+using FeedForward = std::variant<SwigluSpec>;
+
+// h += mixer(norm(h)); h += feed_forward(norm(h)).
+struct LayerSpec {
+  std::string mixer_norm = {};  // tensors of [hidden_size]
+  Mixer mixer = {};
+  std::string feed_forward_norm = {};
+  FeedForward feed_forward = {};
+};
+
+struct DecoderSpec {
+  std::size_t hidden_size = 0, vocab_size = 0;
+  std::size_t context_length = 0;  // 0: unknown
+  float norm_eps = 1e-5F;
+  std::string embedding = {};           // module of [vocab_size, hidden_size]
+  std::string final_norm = {};          // tensor of [hidden_size]
+  std::optional<LinearSpec> head = {};  // nothing: tied to the embedding
+  std::vector<RopeSpec> ropes = {};     // the distinct ones of all layers
+  std::vector<LayerSpec> layers = {};
+};
+
+// The description of the model whose configuration this is: looks its model_type up among the
+// families. Errors: kUnsupported: the type, or something that the configuration asks for, by name;
+// kInvalidInput: a value that is missing, of the wrong type or out of range. `subject` is the key.
+Result<DecoderSpec> decoder_spec(const Json& config);
+
+}  // namespace exo::engine

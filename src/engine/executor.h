@@ -1,0 +1,41 @@
+// Runs any DecoderSpec over a Backend: checks, order of the blocks, cutting into chunks.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/backend.h"
+#include "engine/decoder_spec.h"
+#include "engine/model.h"
+
+namespace exo::engine {
+
+class Executor final : public Model {
+ public:
+  // `backend` was made for `spec` and is not loaded yet. Errors: as Model::load().
+  static Result<std::unique_ptr<Model>> load(const models::Checkpoint& checkpoint,
+                                             kernels::ThreadPool& pool, const LoadOptions& options);
+
+  const ModelInfo& info() const override { return info_; }
+  std::unique_ptr<Sequence> make_sequence() override { return backend_->make_sequence(); }
+  Result<void> prefill(Sequence& sequence, std::span<const std::uint32_t> ids) override;
+  Result<std::span<float>> decode(Sequence& sequence, std::span<const std::uint32_t> ids) override;
+  Result<std::vector<float>> logits(Sequence& sequence,
+                                    std::span<const std::uint32_t> ids) override;
+
+ private:
+  Executor(std::unique_ptr<DecoderSpec> spec, std::unique_ptr<Backend> backend);
+
+  Result<void> load_weights(WeightLoader& loader);
+  Result<void> check(const Sequence& sequence, std::span<const std::uint32_t> ids) const;
+  // The layers over one chunk, up to the hidden state; the step stays open on success.
+  Result<void> run(Sequence& sequence, std::span<const std::uint32_t> ids, Needed needed);
+
+  std::unique_ptr<DecoderSpec> spec_;  // the backend borrows it: it must not move
+  std::unique_ptr<Backend> backend_;
+  ModelInfo info_;
+};
+
+}  // namespace exo::engine

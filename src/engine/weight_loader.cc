@@ -1,0 +1,176 @@
+#include "engine/weight_loader.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "engine/logit_scan.h"
+
+namespace exo::engine {
+namespace {
+
+using kernels::Encoding;
+using kernels::FloatType;
+using kernels::RowLayout;
+using models::DType;
+using models::MatrixView;
+using models::WeightFormat;
+
+constexpr std::size_t kDropBytes = std::size_t{1} << 20;
+
+Result<FloatType> float_type(DType type) {
+  switch (type) {
+    case DType::kF32:
+      return FloatType::kF32;
+    case DType::kF16:
+      return FloatType::kF16;
+    case DType::kBf16:
+      return FloatType::kBf16;
+    default:
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("weights of type {} are not supported", models::name(type)));
+  }
+}
+
+RowLayout row_layout(WeightFormat::Kind kind) {
+  switch (kind) {
+    case WeightFormat::Kind::kDense:
+      return RowLayout::kDense;
+    case WeightFormat::Kind::kMlxAffine:
+      return RowLayout::kStream;
+    case WeightFormat::Kind::kQ4_0:
+      return RowLayout::kQ4_0;
+    case WeightFormat::Kind::kQ4_1:
+      return RowLayout::kQ4_1;
+    case WeightFormat::Kind::kQ8_0:
+      return RowLayout::kQ8_0;
+  }
+  std::unreachable();
+}
+
+Result<kernels::RowSource> row_source(const MatrixView& view) {
+  auto encoding = tile_encoding(view.format);
+  if (!encoding) return fail(encoding.error().code, encoding.error().message, view.name);
+  return kernels::RowSource{.layout = row_layout(view.format.kind),
+                            .encoding = *encoding,
+                            .rows = view.rows,
+                            .cols = view.cols,
+                            .codes = view.codes.data(),
+                            .scales = view.scales.data(),
+                            .biases = view.biases.data(),
+                            .row_map = view.row_map};
+}
+
+std::size_t bytes_of(const MatrixView& view) {
+  return view.codes.size() + view.scales.size() + view.biases.size();
+}
+
+}  // namespace
+
+Result<Encoding> tile_encoding(const WeightFormat& format) {
+  using Kind = Encoding::Kind;
+  switch (format.kind) {
+    case WeightFormat::Kind::kDense: {
+      EXO_TRY(const FloatType type, float_type(format.type));
+      return Encoding{.kind = Kind::kDense, .type = type};
+    }
+    case WeightFormat::Kind::kMlxAffine: {
+      EXO_TRY(const FloatType type, float_type(format.type));
+      return Encoding{.kind = Kind::kAffine,
+                      .type = type,
+                      .bits = format.bits,
+                      .group_size = format.group_size};
+    }
+    case WeightFormat::Kind::kQ4_0:
+      return Encoding{
+          .kind = Kind::kSymmetric, .type = FloatType::kF16, .bits = 4, .group_size = 32};
+    case WeightFormat::Kind::kQ4_1:
+      return Encoding{.kind = Kind::kAffine, .type = FloatType::kF16, .bits = 4, .group_size = 32};
+    case WeightFormat::Kind::kQ8_0:
+      return Encoding{
+          .kind = Kind::kSymmetric, .type = FloatType::kF16, .bits = 8, .group_size = 32};
+  }
+  std::unreachable();
+}
+
+WeightLoader::WeightLoader(const models::Checkpoint& checkpoint, kernels::ThreadPool& pool,
+                           const Progress& progress)
+    : checkpoint_(checkpoint),
+      pool_(pool),
+      progress_(progress),
+      total_(checkpoint.weight_bytes()) {}
+
+Result<MatrixView> WeightLoader::view(const LinearSpec& module) const {
+  return checkpoint_.matrix(module.name, module.rows, module.cols);
+}
+
+Result<kernels::Matrix> WeightLoader::matrix(const LinearSpec& module) {
+  EXO_TRY(const MatrixView one, view(module));
+  return matrix(std::span(&one, 1), kernels::Arrangement::kStacked);
+}
+
+Result<kernels::Matrix> WeightLoader::matrix(std::span<const MatrixView> views,
+                                             kernels::Arrangement arrangement) {
+  std::vector<kernels::RowSource> sources;
+  for (const MatrixView& view : views) {
+    EXO_TRY(kernels::RowSource source, row_source(view));
+    sources.push_back(source);
+  }
+  // Large matrices give their pages back while they are packed, all of them at the end.
+  const auto consumed = [&](std::size_t source, std::size_t begin, std::size_t end) {
+    const MatrixView& view = views[source];
+    const std::size_t row_bytes = view.codes.size() / view.rows;
+    if ((end - begin) * row_bytes >= kDropBytes)
+      checkpoint_.drop(view.codes.subspan(begin * row_bytes, (end - begin) * row_bytes));
+  };
+  auto packed = kernels::pack(sources, arrangement, pool_, consumed);
+  if (!packed) return std::unexpected(blame(views, std::move(packed).error()));
+  for (const MatrixView& view : views) {
+    checkpoint_.drop(view.codes);
+    if (!view.scales.empty()) checkpoint_.drop(view.scales);
+    if (!view.biases.empty()) checkpoint_.drop(view.biases);
+    count(bytes_of(view));
+  }
+  return packed;
+}
+
+// The error with the tensor that it is about: among several, the first that fails alone too.
+Error WeightLoader::blame(std::span<const MatrixView> views, Error error) {
+  error.subject = views.front().name;
+  for (const MatrixView& view : views) {
+    const auto source = row_source(view);
+    if (views.size() == 1 || !source) continue;
+    if (!kernels::pack(std::span(&*source, 1), kernels::Arrangement::kStacked, pool_)) {
+      error.subject = view.name;
+      break;
+    }
+  }
+  return error;
+}
+
+Result<std::vector<float>> WeightLoader::vector(const std::string& name, std::size_t size) {
+  EXO_TRY(std::vector<float> values, checkpoint_.vector(name, size));
+  if (!all_finite(values))
+    return fail(ErrorCode::kInvalidInput, "a tensor holds NaN or infinity", name);
+  count(size * sizeof(float));
+  return values;
+}
+
+Result<std::vector<float>> WeightLoader::bias(const LinearSpec& module) {
+  if (!module.bias) return std::vector<float>{};
+  return vector(module.name + ".bias", module.rows);
+}
+
+void WeightLoader::count(std::size_t bytes) {
+  done_ = std::min(done_ + bytes, total_);
+  if (!progress_ || (done_ - reported_) < total_ / 100) return;
+  reported_ = done_;
+  progress_(done_, total_);
+}
+
+void WeightLoader::finish() {
+  if (progress_ && (reported_ < total_ || total_ == 0)) progress_(total_, total_);
+  reported_ = total_;
+}
+
+}  // namespace exo::engine
