@@ -109,6 +109,11 @@ struct Decode {
   void merge(std::size_t row) const {
     float* const target = out + row / shape.heads * out_stride + row % shape.heads * cache.head_dim;
     const float* const first = partial(row, 0);
+    if (blocks() == 1) {
+      const float inverse = 1 / first[1];
+      for (std::size_t d = 0; d < cache.head_dim; ++d) target[d] = inverse * first[2 + d];
+      return;
+    }
     float largest = first[0];
     for (std::size_t b = 1; b < blocks(); ++b) largest = std::max(largest, partial(row, b)[0]);
     float weights = 0;

@@ -90,7 +90,7 @@ struct Simd {
       b = _mm256_castsi256_ps(_mm256_and_si256(words, _mm256_set1_epi32(-65536)));
     } else {
       a = widen<T>(p, left);
-      b = left > 8 ? widen<T>(p + 8 * size_of(T), left - 8) : zero();
+      b = left > 8 ? widen<T>(p + 8 * kBytes<T>, left - 8) : zero();
     }
   }
 

@@ -83,7 +83,7 @@ struct Simd {
       b = _mm512_castsi512_ps(_mm512_and_si512(words, _mm512_set1_epi32(-65536)));
     } else {
       a = widen<T>(p, left);
-      b = widen<T>(p + 16 * size_of(T), left > 16 ? left - 16 : 0);
+      b = widen<T>(p + 16 * kBytes<T>, left > 16 ? left - 16 : 0);
     }
   }
 

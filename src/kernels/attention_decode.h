@@ -58,15 +58,16 @@ void from_pairs(const float* x, std::size_t n, float* y) {
 
 // scores[h][0, count) = q[h]·k; a few more are written, up to a multiple of Simd::kKeys.
 template <typename Simd, FloatType T, std::size_t kHeads>
-void score_keys(const std::byte* keys, std::size_t count, std::size_t head_dim, const float* q,
-                float (*scores)[kKeyBlock]) {
+[[gnu::always_inline]] inline void score_keys(const std::byte* keys, std::size_t count,
+                                              std::size_t head_dim, const float* q,
+                                              float (*scores)[kKeyBlock]) {
   using V = typename Simd::V;
   constexpr std::size_t kKeys = Simd::kKeys;
   const std::size_t dims = round_up(head_dim, kPair<Simd>);
   for (std::size_t j = 0; j < count; j += kKeys) {
     const std::byte* k[kKeys];  // the last is read again in place of those beyond the end
     for (std::size_t i = 0; i < kKeys; ++i) {
-      k[i] = keys + (j + i < count ? j + i : count - 1) * head_dim * size_of(T);
+      k[i] = keys + (j + i < count ? j + i : count - 1) * head_dim * kBytes<T>;
     }
     V sums[kHeads][kKeys];
     for (auto& row : sums) {
@@ -75,7 +76,7 @@ void score_keys(const std::byte* keys, std::size_t count, std::size_t head_dim, 
     for (std::size_t d = 0; d < dims; d += kPair<Simd>) {
       V a[kKeys], b[kKeys];
       for (std::size_t i = 0; i < kKeys; ++i) {
-        Simd::template load_pair<T>(k[i] + d * size_of(T), head_dim - d, a[i], b[i]);
+        Simd::template load_pair<T>(k[i] + d * kBytes<T>, head_dim - d, a[i], b[i]);
       }
       for (std::size_t h = 0; h < kHeads; ++h) {
         const V qa = Simd::load(q + h * dims + d), qb = Simd::load(q + h * dims + d + Simd::kLanes);
@@ -112,18 +113,20 @@ void weigh_keys(float* scores, std::size_t count, float& largest, float& total) 
 
 // o[h][d, d + 2·kPairs·lanes) = Σ_j p[h][j]·v[j][d…].
 template <typename Simd, FloatType T, std::size_t kHeads, std::size_t kPairs>
-void sum_values(const std::byte* values, std::size_t count, std::size_t head_dim, std::size_t d,
-                const float (*p)[kKeyBlock], float* o, std::size_t o_stride) {
+[[gnu::always_inline]] inline void sum_values(const std::byte* values, std::size_t count,
+                                              std::size_t head_dim, std::size_t d,
+                                              const float (*p)[kKeyBlock], float* o,
+                                              std::size_t o_stride) {
   using V = typename Simd::V;
   V sums[kHeads][2 * kPairs];
   for (auto& row : sums) {
     for (V& sum : row) sum = Simd::zero();
   }
-  const std::byte* v = values + d * size_of(T);
-  for (std::size_t j = 0; j < count; ++j, v += head_dim * size_of(T)) {
+  const std::byte* v = values + d * kBytes<T>;
+  for (std::size_t j = 0; j < count; ++j, v += head_dim * kBytes<T>) {
     V x[2 * kPairs];
     for (std::size_t i = 0; i < kPairs; ++i) {
-      Simd::template load_pair<T>(v + i * kPair<Simd> * size_of(T), head_dim - d - i * kPair<Simd>,
+      Simd::template load_pair<T>(v + i * kPair<Simd> * kBytes<T>, head_dim - d - i * kPair<Simd>,
                                   x[2 * i], x[2 * i + 1]);
     }
     for (std::size_t h = 0; h < kHeads; ++h) {
@@ -138,9 +141,10 @@ void sum_values(const std::byte* values, std::size_t count, std::size_t head_dim
   }
 }
 
-template <typename Simd, FloatType T, std::size_t kHeads>
+// kDim: head_dim where it is known while compiling, which unrolls the loops over it; else 0.
+template <typename Simd, FloatType T, std::size_t kDim, std::size_t kHeads>
 void decode_heads(const DecodeBlock& block, std::size_t first_head) {
-  const std::size_t n = block.head_dim, dims = round_up(n, kPair<Simd>);
+  const std::size_t n = kDim > 0 ? kDim : block.head_dim, dims = round_up(n, kPair<Simd>);
   alignas(64) float q[kHeads * kMaxHeadDim], o[kHeads * kMaxHeadDim], scores[kHeads][kKeyBlock];
   for (std::size_t h = 0; h < kHeads; ++h) {
     to_pairs<Simd, T>(block.q + (first_head + h) * n, n, block.scale * kLog2E, q + h * dims);
@@ -163,22 +167,29 @@ void decode_heads(const DecodeBlock& block, std::size_t first_head) {
   }
 }
 
-template <typename Simd, FloatType T>
-void decode_type(const DecodeBlock& block) {
+template <typename Simd, FloatType T, std::size_t kDim>
+void decode_dim(const DecodeBlock& block) {
   std::size_t head = 0;
   for (; head + kHeadsAtOnce <= block.heads; head += kHeadsAtOnce) {
-    decode_heads<Simd, T, kHeadsAtOnce>(block, head);
+    decode_heads<Simd, T, kDim, kHeadsAtOnce>(block, head);
   }
   switch (block.heads - head) {
     case 3:
-      return decode_heads<Simd, T, 3>(block, head);
+      return decode_heads<Simd, T, kDim, 3>(block, head);
     case 2:
-      return decode_heads<Simd, T, 2>(block, head);
+      return decode_heads<Simd, T, kDim, 2>(block, head);
     case 1:
-      return decode_heads<Simd, T, 1>(block, head);
+      return decode_heads<Simd, T, kDim, 1>(block, head);
     default:
       return;
   }
+}
+
+template <typename Simd, FloatType T>
+void decode_type(const DecodeBlock& block) {
+  if (block.head_dim == 64) return decode_dim<Simd, T, 64>(block);
+  if (block.head_dim == 128) return decode_dim<Simd, T, 128>(block);
+  decode_dim<Simd, T, 0>(block);
 }
 
 template <typename Simd>

@@ -46,15 +46,19 @@ struct PrefillTile {
 };
 using PrefillTileFn = void(const PrefillTile& tile);
 
+template <FloatType T>
+inline constexpr std::size_t kBytes = size_of(T);
+
 // Rows of a tile are worked on in groups of this many, columns in panels of that many.
 inline constexpr std::size_t kRowGroup = 6, kPanel = 64;
 
-constexpr std::size_t round_up(std::size_t n, std::size_t step) {
+// Static, so that no instruction set's copy of it can become everybody's.
+static constexpr std::size_t round_up(std::size_t n, std::size_t step) {
   return (n + step - 1) / step * step;
 }
 
 // Queries, scores, outputs, l (per lane) and m of each row; a block of keys and one of values.
-constexpr std::size_t prefill_scratch(std::size_t rows, std::size_t head_dim) {
+static constexpr std::size_t prefill_scratch(std::size_t rows, std::size_t head_dim) {
   const std::size_t padded = round_up(rows, kRowGroup), dims = round_up(head_dim, kPanel);
   return padded * (dims + kKeyBlock + dims + 16 + 1) + 2 * kKeyBlock * dims;
 }

@@ -71,7 +71,7 @@ void pack_keys(const std::byte* keys, std::size_t count, std::size_t head_dim, f
     for (std::size_t d = 0; d < head_dim; d += kLanes) {
       typename Simd::V rows[kLanes];
       for (std::size_t i = 0; i < kLanes; ++i) {
-        rows[i] = i < left ? Simd::template widen<T>(keys + ((j + i) * head_dim + d) * size_of(T),
+        rows[i] = i < left ? Simd::template widen<T>(keys + ((j + i) * head_dim + d) * kBytes<T>,
                                                      head_dim - d)
                            : Simd::zero();
       }
@@ -89,7 +89,7 @@ void pack_values(const std::byte* values, std::size_t count, std::size_t head_di
   for (std::size_t d = 0; d < head_dim; d += Simd::kLanes) {
     float* const panel = panels + d / kPanel * kKeyBlock * kPanel + d % kPanel;
     for (std::size_t j = 0; j < count; ++j) {
-      const std::byte* const from = values + (j * head_dim + d) * size_of(T);
+      const std::byte* const from = values + (j * head_dim + d) * kBytes<T>;
       Simd::store(panel + j * kPanel, Simd::template widen<T>(from, head_dim - d));
     }
   }
@@ -160,7 +160,7 @@ class TileWork {
     for (std::size_t begin = first_visible(0) / kKeyBlock * kKeyBlock; begin < end;
          begin += kKeyBlock) {
       const std::size_t count = end - begin < kKeyBlock ? end - begin : kKeyBlock;
-      const std::size_t offset = begin * head_dim * size_of(T);
+      const std::size_t offset = begin * head_dim * kBytes<T>;
       pack_keys<Simd, T>(tile_.keys + offset, count, head_dim, keys_);
       pack_values<Simd, T>(tile_.values + offset, count, head_dim, values_);
       score(begin, count);
