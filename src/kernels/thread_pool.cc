@@ -1,4 +1,5 @@
-// The pool: one generation counter starts a region, one counter of unfinished workers ends it.
+// The pool: a gate that opens for a region and closes behind it. Workers enter while it is open; a
+// worker that the system runs too late finds it closed and has missed nothing that was left to do.
 #include "kernels/thread_pool.h"
 
 #include <algorithm>
@@ -71,38 +72,72 @@ std::size_t default_thread_count() {
   return std::max<std::size_t>(count, 1);
 }
 
+namespace {
+
+// The gate's value: the region's number, whether it is open, how many workers are inside.
+constexpr std::uint64_t kOpen = std::uint64_t{1} << 20, kInside = kOpen - 1;
+constexpr std::uint64_t region_of(std::uint64_t gate) { return gate / (2 * kOpen); }
+
+}  // namespace
+
 struct ThreadPool::State {
-  // Written by the caller before it advances `generation`, read by the workers after they saw that.
-  alignas(kCacheLine) std::atomic<std::uint64_t> generation = 0;
+  alignas(kCacheLine) std::atomic<std::uint64_t> gate = 0;
+  // Written by the caller while the gate is closed and nobody inside, read by those who have
+  // entered.
   const FunctionRef<void(std::size_t)>* body = nullptr;
-  bool stopping = false;
   std::size_t size = 1;
   bool crowded = false;  // more workers than CPUs: spinning keeps others from working
+  std::atomic<bool> stopping = false;
 
-  alignas(kCacheLine) std::atomic<std::size_t> unfinished = 0;
+  alignas(kCacheLine) std::atomic<std::size_t> unfinished = 0;  // of run()
   alignas(kCacheLine) std::atomic<std::size_t> next_chunk = 0;
   alignas(kCacheLine) std::atomic<std::size_t> arrived = 0;
   alignas(kCacheLine) std::atomic<std::uint64_t> phase = 0;  // of the barrier
 
-  // Parking. `sleepers` and `generation` are sequentially consistent: either the caller sees a
-  // sleeper, or the sleeper sees the new generation before it waits.
+  // Parking. `sleepers` and `gate` are sequentially consistent there: either the caller sees a
+  // sleeper, or the sleeper sees the new region before it waits.
   alignas(kCacheLine) std::atomic<std::size_t> sleepers = 0;
   Mutex mutex;
   ConditionVariable wake;
   std::vector<std::jthread> threads;
 
-  void start_region() {
-    generation.fetch_add(1, std::memory_order_seq_cst);
+  // To the next region; `open` is kOpen, or 0 where there is nothing to enter for.
+  void advance_gate(std::uint64_t open) {
+    const std::uint64_t next = region_of(gate.load(std::memory_order_relaxed)) + 1;
+    gate.store(next * 2 * kOpen + open, std::memory_order_seq_cst);
     if (sleepers.load(std::memory_order_seq_cst) == 0) return;
     const MutexLock lock(mutex);
     wake.notify_all();
   }
 
+  void close_gate() {
+    std::uint64_t now = gate.fetch_and(~kOpen, std::memory_order_acq_rel) & ~kOpen;
+    spin_until(crowded, [&] {
+      if ((now & kInside) == 0) return true;
+      now = gate.load(std::memory_order_acquire);
+      return (now & kInside) == 0;
+    });
+  }
+
+  // Whether the caller's region `region` was still open; then this worker is inside.
+  bool enter(std::uint64_t region) {
+    std::uint64_t now = gate.load(std::memory_order_acquire);
+    while ((now & kOpen) != 0 && region_of(now) == region) {
+      if (gate.compare_exchange_weak(now, now + 1, std::memory_order_acq_rel,
+                                     std::memory_order_acquire)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void leave() { gate.fetch_sub(1, std::memory_order_release); }
+
   bool spin_for_region(std::uint64_t seen) const {
     const auto deadline = std::chrono::steady_clock::now() + kSpinTime;
     do {
       for (int pauses = 0; pauses < kPausesPerLook; ++pauses) {
-        if (generation.load(std::memory_order_acquire) != seen) return true;
+        if (region_of(gate.load(std::memory_order_acquire)) != seen) return true;
         pause();
       }
       if (crowded) std::this_thread::yield();
@@ -113,18 +148,28 @@ struct ThreadPool::State {
   void park_until_region(std::uint64_t seen) EXO_EXCLUDES(mutex) {
     mutex.lock();
     sleepers.fetch_add(1, std::memory_order_seq_cst);
-    while (generation.load(std::memory_order_seq_cst) == seen) wake.wait(mutex);
+    while (region_of(gate.load(std::memory_order_seq_cst)) == seen) wake.wait(mutex);
     sleepers.fetch_sub(1, std::memory_order_relaxed);
     mutex.unlock();
   }
 
   void work(std::size_t worker) {
-    for (std::uint64_t seen = 0;; ++seen) {
+    std::uint64_t seen = 0;
+    while (!stopping.load(std::memory_order_acquire)) {
       if (!spin_for_region(seen)) park_until_region(seen);
-      if (stopping) return;
+      seen = region_of(gate.load(std::memory_order_acquire));
+      if (!enter(seen)) continue;
       (*body)(worker);
-      unfinished.fetch_sub(1, std::memory_order_release);
+      leave();
     }
+  }
+
+  // Runs `share` on the caller and on every worker that comes while the caller is at it.
+  void run_with_helpers(FunctionRef<void(std::size_t)> share) {
+    body = &share;
+    advance_gate(kOpen);
+    share(0);
+    close_gate();
   }
 };
 
@@ -152,8 +197,8 @@ ThreadPool::ThreadPool(ThreadPoolOptions options) : state_(std::make_unique<Stat
 }
 
 ThreadPool::~ThreadPool() {
-  state_->stopping = true;
-  state_->start_region();
+  state_->stopping.store(true, std::memory_order_release);
+  state_->advance_gate(0);
   state_->threads.clear();  // joins
 }
 
@@ -162,11 +207,14 @@ std::size_t ThreadPool::size() const { return state_->size; }
 void ThreadPool::run(FunctionRef<void(std::size_t worker)> body) {
   State& state = *state_;
   if (state.size == 1) return body(0);
-  state.body = &body;
-  state.unfinished.store(state.size - 1, std::memory_order_relaxed);
-  state.start_region();
-  body(0);
-  spin_until(state.crowded, [&] { return state.unfinished.load(std::memory_order_acquire) == 0; });
+  state.unfinished.store(state.size, std::memory_order_relaxed);
+  state.run_with_helpers([&](std::size_t worker) {
+    body(worker);
+    state.unfinished.fetch_sub(1, std::memory_order_release);
+    if (worker != 0) return;
+    spin_until(state.crowded,
+               [&] { return state.unfinished.load(std::memory_order_acquire) == 0; });
+  });
 }
 
 void ThreadPool::parallel_for(std::size_t count, std::size_t grain,
@@ -181,7 +229,7 @@ void ThreadPool::parallel_for(std::size_t count, std::size_t grain,
   }
   const std::size_t chunks = count / grain + (count % grain != 0 ? 1 : 0);
   state.next_chunk.store(0, std::memory_order_relaxed);
-  run([&](std::size_t) {
+  state.run_with_helpers([&](std::size_t) {
     for (;;) {
       const std::size_t chunk = state.next_chunk.fetch_add(1, std::memory_order_relaxed);
       if (chunk >= chunks) return;

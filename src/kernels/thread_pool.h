@@ -33,8 +33,8 @@ class ThreadPool {
   void run(FunctionRef<void(std::size_t worker)> body);
 
   // Splits [0, count) into chunks of at most `grain` and hands them out to the workers as they
-  // become free. Which worker takes which chunk is not fixed, so a chunk's result must not depend
-  // on it.
+  // become free; a worker that the system keeps from coming delays nobody. Which worker takes which
+  // chunk is not fixed, so a chunk's result must not depend on it.
   void parallel_for(std::size_t count, std::size_t grain,
                     FunctionRef<void(std::size_t begin, std::size_t end)> body);
 

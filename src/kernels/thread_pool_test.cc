@@ -81,6 +81,33 @@ TEST(ThreadPool, ParallelForSurvivesTheLargestCount) {
   EXPECT_EQ(covered, most);
 }
 
+TEST(ThreadPool, RegionsOfBothKindsInTurnLoseNoCall) {
+  for (const std::size_t size : kSizes) {
+    ThreadPool pool({.threads = size});
+    std::atomic<std::size_t> calls = 0;
+    std::atomic<std::size_t> chunks = 0;
+    for (int region = 0; region < 2000; ++region) {
+      pool.parallel_for(3, 1, [&](std::size_t, std::size_t) { ++chunks; });
+      pool.run([&](std::size_t) { ++calls; });
+    }
+    EXPECT_EQ(calls, 2000 * size);
+    EXPECT_EQ(chunks, 6000U);
+  }
+}
+
+TEST(ThreadPool, ThreadsThatShareOneCpuFinishTheirRegions) {
+  std::thread([] {
+    ThreadPool pool({.threads = 3, .cpus = {allowed_cpus().front()}});
+    std::atomic<int> chunks = 0, calls = 0;
+    for (int region = 0; region < 500; ++region) {
+      pool.parallel_for(2, 1, [&](std::size_t, std::size_t) { ++chunks; });
+      pool.run([&](std::size_t) { pool.barrier(), ++calls; });
+    }
+    EXPECT_EQ(chunks, 1000);
+    EXPECT_EQ(calls, 1500);
+  }).join();
+}
+
 TEST(ThreadPool, NobodyPassesABarrierBeforeAllHaveCome) {
   for (const std::size_t size : kSizes) {
     ThreadPool pool({.threads = size});
