@@ -33,12 +33,13 @@ std::ostream& operator<<(std::ostream& out, const Shape& s) {
              << ", count " << s.count << ", window " << s.window;
 }
 
-// A cache filled with random keys and values up to the last position that the shape needs.
+// A cache filled with random keys and values up to the last position that the shape needs; some end
+// there, so that a sanitizer sees who reads on.
 class Cache {
  public:
   explicit Cache(const Shape& shape)
       : shape_(shape),
-        capacity_(shape.first + shape.count + 5),
+        capacity_(shape.first + shape.count + shape.first % 2 * 5),
         keys_(shape.kv_heads * capacity_ * shape.head_dim * size_of(shape.type), std::byte{0xff}),
         values_(keys_.size(), std::byte{0xff}),  // NaN in each type, where nothing is stored
         k_(random_vector((shape.first + shape.count) * shape.kv_row(), 1, -2, 2)),
@@ -192,6 +193,7 @@ TEST(Attend, PrefillMatchesThePlainFormula) {
   ThreadPool pool({.threads = 2});
   for (const std::size_t count : {2, 7, 16, 33, 128, 129, 512}) {
     for (const std::size_t first : {0, 1, 100, 255, 300}) {
+      if (count == 512 && first % 100 != 0) continue;  // the reference is slow
       expect_matches({.kv_heads = 1, .head_dim = 40, .first = first, .count = count}, pool, 3);
     }
   }

@@ -79,8 +79,9 @@ TEST_F(CpuLimits, ReadsVersionOneToo) {
 }
 
 TEST_F(CpuLimits, APathThatLeavesTheMountAndMissingFilesLimitNothing) {
-  write("cpu.max", "100000 100000\n");
-  EXPECT_EQ(cgroup_cpu_quota(write("membership", "0::/../../elsewhere\n"), root_), 1);
+  write("mount/cpu.max", "200000 100000\n");
+  write("elsewhere/cpu.max", "100000 100000\n");
+  EXPECT_EQ(cgroup_cpu_quota(write("membership", "0::/../elsewhere\n"), root_ / "mount"), 2);
   EXPECT_EQ(cgroup_cpu_quota(root_ / "missing", root_ / "missing"), std::nullopt);
 }
 

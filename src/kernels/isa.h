@@ -2,6 +2,7 @@
 // among a routine's variants.
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -9,7 +10,12 @@
 
 namespace exo::kernels {
 
-enum class Isa { kScalar, kAvx2, kAvx512, kAvx512Bf16 };  // each one includes those before it
+enum class Isa : std::uint8_t {
+  kScalar,
+  kAvx2,
+  kAvx512,
+  kAvx512Bf16
+};  // each one includes those before it
 
 std::string_view name(Isa isa);
 // "scalar", "avx2", "avx512", "avx512bf16". Errors: kInvalidInput.

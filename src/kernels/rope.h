@@ -36,7 +36,8 @@ enum class RopePairs : std::uint8_t {
 // 2⁻²⁴, every variant is within 3u·(|a| + |b|) of the scalar one for a pair (a, b).
 using RopeFn = void(float* x, std::size_t heads, std::size_t head_dim, std::size_t rotated,
                     const float* cosines, const float* sines, RopePairs pairs);
-extern const Variants<RopeFn> rope;
+extern const Variants<RopeFn>
+    rope;  // NOLINT(readability-identifier-naming): called like a function
 
 namespace scalar {
 RopeFn rope;

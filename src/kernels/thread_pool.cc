@@ -189,7 +189,7 @@ ThreadPool::ThreadPool(ThreadPoolOptions options) : state_(std::make_unique<Stat
         state.work(worker);
       });
     }
-  } catch (const std::system_error&) {
+  } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
     // The system allows no more threads: the pool works with those it got.
   }
   state.size = state.threads.size() + 1;

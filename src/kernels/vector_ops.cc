@@ -3,6 +3,7 @@
 
 namespace exo::kernels {
 
+// NOLINTNEXTLINE(bugprone-macro-parentheses): `op` is a name
 #define EXO_VECTOR_OP(Fn, op)                                             \
   constinit const Variants<Fn> op {                                       \
     .scalar = scalar::op, EXO_X86(.avx2 = avx2::op, .avx512 = avx512::op) \

@@ -28,6 +28,7 @@ using ExpFn = void(const float* x, float* y, std::size_t n);
 using WidenFn = void(const std::uint16_t* x, float* y, std::size_t n);
 using NarrowFn = void(const float* x, std::uint16_t* y, std::size_t n);
 
+// NOLINTBEGIN(readability-identifier-naming): they are called like functions
 extern const Variants<RmsNormFn> rms_norm;
 extern const Variants<SwigluFn> swiglu;
 extern const Variants<SoftmaxFn> softmax;
@@ -35,6 +36,7 @@ extern const Variants<AddFn> add;
 extern const Variants<ExpFn> exponential;
 extern const Variants<WidenFn> bf16_to_f32, f16_to_f32;
 extern const Variants<NarrowFn> f32_to_bf16, f32_to_f16;
+// NOLINTEND(readability-identifier-naming)
 
 // The scalar conversions of one number, for readers.
 float bf16_to_float(std::uint16_t bits);
