@@ -33,8 +33,8 @@ Json read_golden(const fs::path& path) {
 }
 
 struct Loaded {
-  std::unique_ptr<kernels::ThreadPool> pool;
-  std::unique_ptr<Model> model;
+  std::unique_ptr<kernels::ThreadPool> pool = {};
+  std::unique_ptr<Model> model = {};
 };
 
 Loaded load(const fs::path& path, Precision precision, std::size_t threads = 2) {
