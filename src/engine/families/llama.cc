@@ -60,7 +60,8 @@ Result<std::vector<std::size_t>> read_windows(const Json& json, const ConfigRead
       EXO_TRY(windows[i], config.size("sliding_window", kPositions));
     } else if (type != "full_attention") {
       return fail(ErrorCode::kUnsupported,
-                  fmt::format("layers of type {} are not supported", in_quotes(type)), "layer_types");
+                  fmt::format("layers of type {} are not supported", in_quotes(type)),
+                  "layer_types");
     }
   }
   return windows;
