@@ -58,7 +58,7 @@ struct MatrixView {
   std::span<const std::byte> scales = {};  // kMlxAffine: [rows, cols / group_size]
   std::span<const std::byte> biases = {};
   std::vector<std::uint32_t>
-      row_map;  // Hugging Face row r is row row_map[r] of the file; empty: the same
+      row_map = {};  // Hugging Face row r is row row_map[r] of the file; empty: the same
 };
 
 struct ChatTemplate {
