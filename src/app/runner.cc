@@ -1,0 +1,51 @@
+// exo runner: the process that holds a model; started by a node, never by a person.
+#include "serving/runner.h"
+
+#include <csignal>
+#include <memory>
+#include <string>
+
+#include "app/command.h"
+#include "app/command_line.h"
+#include "app/process.h"
+#include "kernels/isa.h"
+
+namespace exo::app {
+namespace {
+
+constexpr std::uint64_t kOpenFiles = 2048;
+
+int runner(const Invocation& invocation, std::size_t socket_fd) {
+  // Ctrl-C in a terminal reaches the whole process group; the node decides when a runner ends.
+  std::signal(SIGINT, SIG_IGN);
+  std::signal(SIGPIPE, SIG_IGN);
+  const auto context = open_context(invocation);
+  if (!context) return report(context.error());
+  const Settings& settings = context->settings;
+  raise_open_file_limit(kOpenFiles);
+  if (!settings.isa.empty()) {
+    const auto isa = kernels::isa_from(settings.isa);
+    if (!isa) return report(isa.error());
+    if (const auto set = kernels::set_isa(*isa); !set) return report(set.error());
+  }
+  const bool exact = settings.precision == "exact";
+  return serving::run_runner(
+      static_cast<int>(socket_fd),
+      {.threads = settings.threads,
+       .cpus = settings.cpus,
+       .precision = exact ? kernels::Precision::kExact : kernels::Precision::kFast});
+}
+
+}  // namespace
+
+void add_runner(CommandTree& tree) {
+  Invocation& invocation = tree.invocation();
+  auto socket_fd = std::make_shared<std::size_t>(0);
+  tree.add("runner", "Hold a model for a node (started by exo itself)")
+      .hidden()
+      .count("--socket-fd", *socket_fd, {3, 1 << 20}, "the node's end of the line")
+      .settings({"threads", "cpus", "cpu-isa", "cpu-precision"})
+      .runs([&invocation, socket_fd] { return runner(invocation, *socket_fd); });
+}
+
+}  // namespace exo::app
