@@ -21,6 +21,8 @@ class Detokenizer {
   std::string finish();
 
  private:
+  std::string push_whole_line(std::uint32_t id);
+
   const Tokenizer* tokenizer_;
   bool keep_special_;
   bool at_start_ = true;

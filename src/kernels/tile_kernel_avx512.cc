@@ -130,12 +130,11 @@ EXO_INLINE void fast_rows(const TileView& tile, const ActivationView& x, float* 
           }
           __m512i v[kQuads];
           load_codes<kBits>(codes, v);
-          for (int m = 0; m < kRowsX; ++m) {
-            const std::int8_t* row = q + m * x.col_stride;
-            for (std::size_t i = 0; i < kQuads; ++i) {
-              // One row alone would wait for each product; two chains keep the units busy.
+          for (std::size_t i = 0; i < kQuads; ++i) {
+            // One row alone would wait for each product; two chains keep the units busy.
+            for (int m = 0; m < kRowsX; ++m) {
               __m512i& sum = kRowsX == 1 && i % 2 == 1 ? odd : dot[m];
-              sum = _mm512_dpbusd_epi32(sum, v[i], broadcast(row + 4 * i));
+              sum = _mm512_dpbusd_epi32(sum, v[i], broadcast(q + m * x.col_stride + 4 * i));
             }
           }
         }

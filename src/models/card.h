@@ -24,22 +24,22 @@ struct SamplingDefaults {
 };
 
 struct Card {
-  ModelId id;
+  ModelId id = {};
   std::uint64_t storage_bytes = 0;
   std::uint32_t n_layers = 0;
   std::uint32_t hidden_size = 0;
-  std::optional<std::uint32_t> num_key_value_heads;
+  std::optional<std::uint32_t> num_key_value_heads = {};
   bool supports_tensor = false;
   std::vector<std::string> tasks = {"TextGeneration"};
   std::vector<std::string> backends = {"Cpu"};
-  std::string family, quantization, base_model;
+  std::string family = {}, quantization = {}, base_model = {};
   std::vector<std::string> capabilities = {"text"};
   std::uint64_t context_length = 0;  // 0: unknown
   std::string reasoning_dialect = "none";
   bool uses_cfg = false;
   bool trust_remote_code = false;  // true is refused: nothing from a repository is executed
-  SamplingDefaults sampling;
-  std::map<std::string, SamplingDefaults> sampling_by_mode;  // "thinking", "non_thinking"
+  SamplingDefaults sampling = {};
+  std::map<std::string, SamplingDefaults> sampling_by_mode = {};  // "thinking", "non_thinking"
 
   friend bool operator==(const Card&, const Card&) = default;
 };

@@ -54,11 +54,11 @@ struct MatrixView {
   std::string name;  // the module, as in "model.layers.0.mlp.down_proj"
   WeightFormat format;
   std::size_t rows = 0, cols = 0;
-  std::span<const std::byte> codes;   // numbers, bit streams or blocks, row by row
+  std::span<const std::byte> codes;        // numbers, bit streams or blocks, row by row
   std::span<const std::byte> scales = {};  // kMlxAffine: [rows, cols / group_size]
   std::span<const std::byte> biases = {};
-  std::vector<std::uint32_t>
-      row_map = {};  // Hugging Face row r is row row_map[r] of the file; empty: the same
+  std::vector<std::uint32_t> row_map =
+      {};  // Hugging Face row r is row row_map[r] of the file; empty: the same
 };
 
 struct ChatTemplate {

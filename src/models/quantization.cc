@@ -23,7 +23,8 @@ Result<AffineParameters> parse_parameters(const Json& block, const std::string& 
     if (found == block.end() || found->is_null()) return fallback;
     return found->is_number_integer() ? found->get<std::int64_t>() : -1;
   };
-  constexpr std::array kBits = {2, 3, 4, 5, 6, 8}, kGroups = {32, 64, 128};
+  constexpr std::array kBits = {2, 3, 4, 5, 6, 8};
+  constexpr std::array kGroups = {32, 64, 128};
   const std::int64_t bits = read("bits", 4), group = read("group_size", 64);
   if (std::ranges::find(kBits, bits) == kBits.end()) {
     return fail(ErrorCode::kUnsupported, "quantisation bits must be 2, 3, 4, 5, 6 or 8", module);

@@ -17,11 +17,11 @@
 namespace exo::models {
 
 struct StoredModel {
-  ModelId id;
-  std::filesystem::path path;  // what open_checkpoint() takes
-  std::uint64_t bytes = 0;     // on disk
-  std::int64_t created = 0;    // unix seconds, of the import
-  Card card;
+  ModelId id = {};
+  std::filesystem::path path = {};  // what open_checkpoint() takes
+  std::uint64_t bytes = 0;          // on disk
+  std::int64_t created = 0;         // unix seconds, of the import
+  Card card = {};
   bool linked = false;  // registered by path: the files stay where the user keeps them
 };
 

@@ -1,0 +1,234 @@
+//! Rewrites of a template's source for what minijinja's grammar lacks: the `generation` block, list literals that can be changed in
+//! place, and `%` formatting of a literal. Text outside of tags, comments, raw blocks and strings stay as they are.
+
+/// The source that minijinja is given.
+pub fn prepare(source: &str) -> String {
+    let mut out = String::with_capacity(source.len() + source.len() / 8);
+    let mut rest = source;
+    while let Some(start) = rest.find("{%").into_iter().chain(rest.find("{{")).chain(rest.find("{#")).min() {
+        out.push_str(&rest[..start]);
+        rest = &rest[start..];
+        let (open, close) = match &rest[..2] {
+            "{%" => ("{%", "%}"),
+            "{{" => ("{{", "}}"),
+            _ => ("{#", "#}"),
+        };
+        if open == "{#" {
+            let end = rest.find(close).map_or(rest.len(), |e| e + 2);
+            out.push_str(&rest[..end]);
+            rest = &rest[end..];
+            continue;
+        }
+        let end = tag_end(rest, close);
+        let tag = &rest[..end];
+        rest = &rest[end..];
+        let word = tag_word(tag);
+        if open == "{%" && word == "raw" {
+            let stop = raw_end(rest);
+            out.push_str(tag);
+            out.push_str(&rest[..stop]);
+            rest = &rest[stop..];
+        } else if open == "{%" && word == "generation" {
+            out.push_str(&tag.replacen("generation", "if true", 1));
+        } else if open == "{%" && word == "endgeneration" {
+            out.push_str(&tag.replacen("endgeneration", "endif", 1));
+        } else {
+            out.push_str(&rewrite_expression(tag));
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+/// Length of the string literal that begins `text`.
+fn string_length(text: &str) -> usize {
+    let quote = text.as_bytes()[0];
+    let mut escaped = false;
+    for (i, byte) in text.bytes().enumerate().skip(1) {
+        if escaped {
+            escaped = false;
+        } else if byte == b'\\' {
+            escaped = true;
+        } else if byte == quote {
+            return i + 1;
+        }
+    }
+    text.len()
+}
+
+fn tag_end(text: &str, close: &str) -> usize {
+    let bytes = text.as_bytes();
+    let mut i = 2;
+    let mut braces = 0usize;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\'' | b'"' => {
+                i += string_length(&text[i..]);
+                continue;
+            }
+            b'{' if close == "}}" => braces += 1,
+            b'}' if close == "}}" && braces > 0 => {
+                braces -= 1;
+                i += 1;
+                continue;
+            }
+            _ => {}
+        }
+        if text.as_bytes()[i..].starts_with(close.as_bytes()) {
+            return i + 2;
+        }
+        i += 1;
+    }
+    text.len()
+}
+
+fn tag_word(tag: &str) -> &str {
+    let inner = tag[2..].trim_start_matches(['-', '+']).trim_start();
+    let end = inner.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(inner.len());
+    &inner[..end]
+}
+
+fn raw_end(rest: &str) -> usize {
+    let mut from = 0;
+    while let Some(at) = rest[from..].find("{%") {
+        let start = from + at;
+        let end = start + tag_end(&rest[start..], "%}");
+        if tag_word(&rest[start..end]) == "endraw" {
+            return end;
+        }
+        from = start + 2;
+    }
+    rest.len()
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80
+}
+
+/// Words after which a bracket begins a list and not an index.
+const OPERATOR_WORDS: [&str; 8] = ["in", "not", "and", "or", "if", "else", "is", "recursive"];
+
+fn rewrite_expression(tag: &str) -> String {
+    let bytes = tag.as_bytes();
+    let mut out = String::with_capacity(tag.len() + 16);
+    let mut brackets: Vec<bool> = Vec::new(); // whether each open bracket is a wrapped list
+    let mut after_operand = false;
+    let mut literal_end = usize::MAX; // just behind a string literal
+    let mut formats: Vec<usize> = Vec::new(); // where the operand of a `%` ends
+    let mut i = 0;
+    while i < bytes.len() {
+        while formats.last() == Some(&i) {
+            formats.pop();
+            out.push(')');
+        }
+        match bytes[i] {
+            b'\'' | b'"' => {
+                let length = string_length(&tag[i..]);
+                out.push_str(&tag[i..i + length]);
+                i += length;
+                literal_end = i;
+                after_operand = true;
+                continue;
+            }
+            b'[' => {
+                brackets.push(!after_operand);
+                out.push_str(if after_operand { "[" } else { "__list([" });
+                after_operand = false;
+            }
+            b']' => {
+                out.push_str(if brackets.pop() == Some(true) { "])" } else { "]" });
+                after_operand = true;
+            }
+            b'%' if literal_end != usize::MAX && tag[literal_end..i].trim().is_empty() && i > 2 && bytes.get(i + 1) != Some(&b'}') => {
+                let start = i + 1 + (tag[i + 1..].len() - tag[i + 1..].trim_start().len());
+                let end = operand_end(tag, start);
+                out.push_str("|__format(");
+                formats.push(end);
+                i = start;
+                after_operand = false;
+                literal_end = usize::MAX;
+                continue;
+            }
+            byte if is_word(byte) => {
+                let start = i;
+                while i < bytes.len() && is_word(bytes[i]) {
+                    i += 1;
+                }
+                out.push_str(&tag[start..i]);
+                after_operand = !OPERATOR_WORDS.contains(&&tag[start..i]);
+                continue;
+            }
+            byte if byte.is_ascii_whitespace() => out.push(byte as char),
+            byte => {
+                out.push(byte as char);
+                after_operand = matches!(byte, b')' | b'}');
+            }
+        }
+        i += 1;
+    }
+    out
+}
+
+/// The end of the operand that begins at `start`: a literal, a group, or a name with its attributes, indices and calls.
+fn operand_end(tag: &str, start: usize) -> usize {
+    let bytes = tag.as_bytes();
+    let mut i = start;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\'' | b'"' => i += string_length(&tag[i..]),
+            b'(' | b'[' => i = group_end(tag, i),
+            b'.' => i += 1,
+            byte if is_word(byte) => i += 1,
+            _ => break,
+        }
+    }
+    i
+}
+
+fn group_end(tag: &str, start: usize) -> usize {
+    let bytes = tag.as_bytes();
+    let mut depth = 0usize;
+    let mut i = start;
+    while i < bytes.len() {
+        match bytes[i] {
+            b'\'' | b'"' => {
+                i += string_length(&tag[i..]);
+                continue;
+            }
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => {
+                depth -= 1;
+                if depth == 0 {
+                    return i + 1;
+                }
+            }
+            _ => {}
+        }
+        i += 1;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::prepare;
+
+    #[test]
+    fn rewrites_only_what_it_must() {
+        for same in ["plain [text] 'x'", "{# [1] #}", "{{ a[0] }}", "{{ f(x)[1:] }}", "{% raw %}{{ [1] }}{% endraw %}", "{{ '[1]' }}", "{{ a % 2 }}", "{{ {'a': {'b': 1}} }}"] {
+            assert_eq!(prepare(same), same);
+        }
+        assert_eq!(prepare("{% set x = [1, [2]] %}"), "{% set x = __list([1, __list([2])]) %}");
+        assert_eq!(prepare("{% if a in ['x'] %}"), "{% if a in __list(['x']) %}");
+        assert_eq!(prepare("{%- generation -%}x{% endgeneration %}"), "{%- if true -%}x{% endif %}");
+        assert_eq!(prepare("{{ '%s-%s' % (a, b) }}"), "{{ '%s-%s' |__format((a, b)) }}");
+        assert_eq!(prepare("{{ 'n=%d' % m.n ~ '!' }}"), "{{ 'n=%d' |__format(m.n) ~ '!' }}");
+    }
+
+    #[test]
+    fn survives_what_does_not_end() {
+        for text in ["{{", "{%", "{#", "{{ 'a", "{% raw %}", "{{ [", "{{ ]", "{{ 'a' %", "{{ 'a' % (", "{{ \\"] {
+            prepare(text);
+        }
+    }
+}
