@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -31,8 +32,8 @@ struct GenerationStats {
 };
 
 struct TokenLogprob {
-  std::string token;  // the token's own text; an incomplete character shows as U+FFFD
-  std::string bytes;  // its raw bytes
+  std::string token = {};  // the token's own text; an incomplete character shows as U+FFFD
+  std::string bytes = {};  // its raw bytes
   double logprob = 0;
   friend bool operator==(const TokenLogprob&, const TokenLogprob&) = default;
 };
@@ -47,29 +48,29 @@ struct PrefillProgress {
 // text had been held back).
 struct TokenChunk {
   struct Entry {
-    TokenLogprob chosen;
-    std::vector<TokenLogprob> top;
+    TokenLogprob chosen = {};
+    std::vector<TokenLogprob> top = {};
     friend bool operator==(const Entry&, const Entry&) = default;
   };
-  std::string text;
+  std::string text = {};
   bool is_thinking = false;
-  std::vector<Entry> logprobs;
+  std::vector<Entry> logprobs = {};
   friend bool operator==(const TokenChunk&, const TokenChunk&) = default;
 };
 
 // Terminal: the end of a generation.
 struct FinishChunk {
   FinishReason reason = FinishReason::kStop;
-  std::optional<std::string> stop_sequence;
+  std::optional<std::string> stop_sequence = {};
   bool cancelled = false;
-  Usage usage;
-  GenerationStats stats;
+  Usage usage = {};
+  GenerationStats stats = {};
   friend bool operator==(const FinishChunk&, const FinishChunk&) = default;
 };
 
 // Terminal: the generation failed.
 struct ErrorChunk {
-  Error error;
+  Error error = {};
   friend bool operator==(const ErrorChunk&, const ErrorChunk&) = default;
 };
 

@@ -29,6 +29,7 @@ class FrameReader {
 
  private:
   std::vector<std::byte> buffer_;
+  bool failed_ = false;
   std::size_t begin_ = 0;
 };
 

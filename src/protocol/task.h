@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "core/id.h"
@@ -21,16 +22,16 @@ struct Hello {
   std::int64_t version = kTaskProtocolVersion;
 };
 struct LoadModel {
-  TaskId id;
-  std::string path;
-  ModelId model;
+  TaskId id = {};
+  std::string path = {};
+  ModelId model = {};
 };  // path: what models::open_checkpoint() takes
 struct Generate {
-  TaskId id;
-  TextRequest request;
+  TaskId id = {};
+  TextRequest request = {};
 };
 struct Cancel {
-  TaskId id;
+  TaskId id = {};
 };  // of a Generate that is queued or runs
 struct Shutdown {};
 using Task = std::variant<Hello, LoadModel, Generate, Cancel, Shutdown>;
@@ -58,11 +59,11 @@ struct LoadedModel {                 // what the node must know of a loaded mode
 };
 struct RunnerStatus {
   RunnerState state = RunnerState::kIdle;
-  Error error;
+  Error error = {};
 };  // `error` with kFailed only
 struct TaskChunk {
-  TaskId id;
-  Chunk chunk;
+  TaskId id = {};
+  Chunk chunk = {};
 };
 using Report = std::variant<Hello, RunnerStatus, LoadProgress, LoadedModel, TaskChunk>;
 
