@@ -2,10 +2,12 @@
 // notices its death, restarts it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "core/clock.h"
@@ -15,11 +17,16 @@
 
 namespace exo::worker {
 
+class Supervisor;
+
 struct RunnerProcessOptions {
   std::vector<std::string> command = {};  // program and arguments; "--socket-fd N" is appended
   std::string model_path = {};
   ModelId model = {};
   std::size_t max_queued = 512;  // generations without their terminal chunk
+  // How long the runner may stay silent before it is taken for hung.
+  std::chrono::milliseconds load_limit = std::chrono::seconds(400);
+  std::chrono::milliseconds answer_limit = std::chrono::seconds(60);
 };
 
 // Thread-safe.
@@ -51,9 +58,9 @@ class RunnerProcess {
   protocol::LoadedModel loaded() const;
 
  private:
-  struct State;
-  explicit RunnerProcess(std::unique_ptr<State> state);
-  std::unique_ptr<State> state_;
+  explicit RunnerProcess(std::shared_ptr<Supervisor> supervisor);
+  std::shared_ptr<Supervisor> supervisor_;  // shared with its thread
+  std::thread thread_;
 };
 
 }  // namespace exo::worker
