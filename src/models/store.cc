@@ -211,6 +211,7 @@ Result<ModelId> derived_id(const path& source) {
                          (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
     if (!allowed) c = '-';
   }
+  for (std::size_t at; (at = name.find("--")) != std::string::npos;) name.erase(at, 1);
   const std::size_t first = name.find_first_not_of(".-");
   name = first == std::string::npos ? "" : name.substr(first, kMaxPartBytes);
   if (name.empty())
