@@ -162,7 +162,8 @@ TEST(Runner, serves_the_starter_model) {
     text += token->text;
     entries += token->logprobs.size();
   }
-  EXPECT_NE(text.find("Paris"), std::string::npos) << text;
+  // What llama.cpp answers to the same prompt, which the model's template opens with a system turn.
+  EXPECT_TRUE(text.starts_with("L'Étoile, la Cité, la Nation")) << text;
   const auto finish = std::get<protocol::FinishChunk>(chunks.back().chunk);
   EXPECT_GT(finish.stats.generation_tps, 0);
   // The end of the sequence counts as a token but has no entry.
