@@ -218,15 +218,15 @@ void NodeInference::release_idle() {
 }
 
 void NodeInference::shut_down() {
-  std::map<ModelId, State::Placed> leaving;
+  // Both own runners; the last owner stops the process, whose last chunks need the lock.
+  std::map<ModelId, State::Placed> placed;
+  std::map<CommandId, std::shared_ptr<Runner>> running;
   {
     MutexLock lock(state_->mutex);
     state_->shutting_down = true;
-    leaving.swap(state_->placed);
+    placed.swap(state_->placed);
+    running.swap(state_->running);
   }
-  leaving.clear();
-  MutexLock lock(state_->mutex);
-  state_->running.clear();
 }
 
 }  // namespace exo::app
