@@ -16,8 +16,8 @@ def test_a_node_answers_and_leaves_nothing_behind(home_with_model):
         assert node.request("/health")[0] == 200
         status, models = node.request("/v1/models")
         assert status == 200 and [model["id"] for model in models["data"]] == ["local/smollm2"]
-        status, answer = node.chat("What is the capital of France?")
-        assert status == 200 and "Paris" in answer["choices"][0]["message"]["content"]
+        status, answer = node.chat("What is 2+2?")
+        assert status == 200 and "4" in answer["choices"][0]["message"]["content"]
         runners = node.runners()
         assert runners
     finally:
@@ -48,7 +48,7 @@ def test_a_bad_setting_is_one_sentence(flags, home):
 
 
 def test_a_low_limit_of_open_files_does_not_keep_a_node_from_starting(home_with_model):
-    node = Node(home_with_model, prefix=["sh", "-c", 'ulimit -Hn 256 && exec "$0" "$@"'])
+    node = Node(home_with_model, prefix=["sh", "-c", 'ulimit -Sn 256 && ulimit -Hn 256 && exec "$0" "$@"'])
     try:
         assert node.chat()[0] == 200
     finally:
@@ -102,7 +102,7 @@ def test_sigterm_ends_an_open_stream_and_the_node(home_with_model):
         rest = stream.read().decode()
     except OSError:
         rest = ""
-    assert node.stop() == 0
+    assert node.process.wait(6) == 0
     assert time.monotonic() - started < 6
     assert "error" in rest or "[DONE]" in rest
     wait_until(lambda: not any(map(is_alive, runners)), what="the runners' end")
