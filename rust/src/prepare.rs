@@ -32,12 +32,27 @@ pub fn prepare(source: &str) -> String {
             out.push_str(&tag.replacen("generation", "if true", 1));
         } else if open == "{%" && word == "endgeneration" {
             out.push_str(&tag.replacen("endgeneration", "endif", 1));
+        } else if open == "{%" && word == "set" {
+            out.push_str(&own_assignment(&rewrite_expression(tag)));
         } else {
             out.push_str(&rewrite_expression(tag));
         }
     }
     out.push_str(rest);
     out
+}
+
+/// `set name = expression` with the expression wrapped, so that a list that it makes can be changed. Other tags stay.
+fn own_assignment(tag: &str) -> String {
+    let Some(equals) = tag.find('=') else { return tag.to_string() };
+    let target = tag[2..equals].trim_start_matches(['-', '+']).trim_start().trim_start_matches("set").trim();
+    let simple = target.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
+    let Some(body) = tag.strip_suffix("%}") else { return tag.to_string() };
+    let end = body.trim_end_matches(['-', '+']).len().max(equals + 1);
+    if !simple {
+        return tag.to_string();
+    }
+    format!("{}__own({}){}", &tag[..equals + 1], tag[equals + 1..end].trim(), &tag[end..])
 }
 
 /// Length of the string literal that begins `text`.
@@ -215,10 +230,12 @@ mod tests {
 
     #[test]
     fn rewrites_only_what_it_must() {
-        for same in ["plain [text] 'x'", "{# [1] #}", "{{ a[0] }}", "{{ f(x)[1:] }}", "{% raw %}{{ [1] }}{% endraw %}", "{{ '[1]' }}", "{{ a % 2 }}", "{{ {'a': {'b': 1}} }}"] {
+        assert_eq!(prepare("{%- set ns.x = a == b -%}"), "{%- set ns.x =__own(a == b)-%}");
+        assert_eq!(prepare("{% set a, b = c %}"), "{% set a, b = c %}");
+        for same in ["plain [text] 'x'", "{# [1] #}", "{{ a[0] }}", "{{ f(x)[1:] }}", "{% raw %}{{ [1] }}{% endraw %}", "{{ '[1]' }}", "{{ a % 2 }}", "{% set x %}", "{{ {'a': {'b': 1}} }}"] {
             assert_eq!(prepare(same), same);
         }
-        assert_eq!(prepare("{% set x = [1, [2]] %}"), "{% set x = __list([1, __list([2])]) %}");
+        assert_eq!(prepare("{% set x = [1, [2]] %}"), "{% set x =__own(__list([1, __list([2])]))%}");
         assert_eq!(prepare("{% if a in ['x'] %}"), "{% if a in __list(['x']) %}");
         assert_eq!(prepare("{%- generation -%}x{% endgeneration %}"), "{%- if true -%}x{% endif %}");
         assert_eq!(prepare("{{ '%s-%s' % (a, b) }}"), "{{ '%s-%s' |__format((a, b)) }}");

@@ -50,8 +50,21 @@ fn string_repr(text: &str, out: &mut String) {
     out.push(quote);
 }
 
+/// Deeper values are refused: a template can make one that contains itself, and the stack is not endless.
+const MAX_DEPTH: usize = 100;
+const MAX_INDENT: usize = 64;
+const MAX_PRECISION: usize = 1000;
+
+fn check_depth(depth: usize) -> Result<(), Error> {
+    if depth < MAX_DEPTH {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::InvalidOperation, "a value is nested too deeply"))
+}
+
 /// Python's repr() of a value.
-pub fn repr(value: &Value, out: &mut String) -> Result<(), Error> {
+fn repr(value: &Value, depth: usize, out: &mut String) -> Result<(), Error> {
+    check_depth(depth)?;
     match value.kind() {
         ValueKind::String => string_repr(value.as_str().unwrap_or(""), out),
         ValueKind::Map => {
@@ -60,9 +73,9 @@ pub fn repr(value: &Value, out: &mut String) -> Result<(), Error> {
                 if i > 0 {
                     out.push_str(", ");
                 }
-                repr(&key, out)?;
+                repr(&key, depth + 1, out)?;
                 out.push_str(": ");
-                repr(&value.get_item(&key)?, out)?;
+                repr(&value.get_item(&key)?, depth + 1, out)?;
             }
             out.push('}');
         }
@@ -72,7 +85,7 @@ pub fn repr(value: &Value, out: &mut String) -> Result<(), Error> {
                 if i > 0 {
                     out.push_str(", ");
                 }
-                repr(&item, out)?;
+                repr(&item, depth + 1, out)?;
             }
             out.push(']');
         }
@@ -89,9 +102,9 @@ pub fn printed(value: &Value) -> Result<String, Error> {
         ValueKind::Bool => if value.is_true() { "True" } else { "False" }.into(),
         ValueKind::String => value.as_str().unwrap_or("").into(),
         ValueKind::Number if is_float(value) => float_text(f64::try_from(value.clone())?),
-        ValueKind::Map | ValueKind::Seq => {
+        ValueKind::Map | ValueKind::Seq | ValueKind::Iterable => {
             let mut out = String::new();
-            repr(value, &mut out)?;
+            repr(value, 0, &mut out)?;
             out
         }
         _ => value.to_string(),
@@ -110,6 +123,9 @@ pub struct JsonStyle {
 impl JsonStyle {
     pub fn from(kwargs: &Kwargs) -> Result<JsonStyle, Error> {
         let indent: Option<usize> = kwargs.get::<Option<usize>>("indent")?;
+        if indent.is_some_and(|n| n > MAX_INDENT) {
+            return Err(Error::new(ErrorKind::InvalidOperation, "tojson: indent is too large"));
+        }
         let separators: Option<Vec<String>> = kwargs.get("separators")?;
         let default_item = if indent.is_some() { "," } else { ", " };
         let (item, key) = match separators.as_deref() {
@@ -160,6 +176,7 @@ fn break_line(style: &JsonStyle, depth: usize, out: &mut String) {
 
 /// json.dumps(value) as the transformers library configures it.
 pub fn to_json(value: &Value, style: &JsonStyle, depth: usize, out: &mut String) -> Result<(), Error> {
+    check_depth(depth)?;
     match value.kind() {
         ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -239,7 +256,7 @@ pub fn percent_format(format: &str, arguments: &Value) -> Result<String, Error> 
         }
         let value = items.pop_front().ok_or_else(|| bad("too few arguments"))?;
         let (width, precision) = match spec.split_once('.') {
-            Some((width, precision)) => (width, precision.parse::<usize>().ok()),
+            Some((width, precision)) => (width, precision.parse::<usize>().ok().map(|n| n.min(MAX_PRECISION))),
             None => (spec.as_str(), None),
         };
         let number = || f64::try_from(value.clone()).map_err(|_| bad("a number is wanted"));
@@ -247,7 +264,7 @@ pub fn percent_format(format: &str, arguments: &Value) -> Result<String, Error> 
             's' => printed(&value)?,
             'r' => {
                 let mut text = String::new();
-                repr(&value, &mut text)?;
+                repr(&value, 0, &mut text)?;
                 text
             }
             'd' | 'i' => format!("{:.0}", number()?.trunc()),

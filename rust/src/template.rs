@@ -139,6 +139,15 @@ fn environment(source: &str) -> Result<Environment<'static>, String> {
         Ok(text)
     });
     env.add_function("__list", |items: Value| -> Result<Value, Error> { Ok(List::value(items.try_iter()?.collect())) });
+    // What a template names is a list that it may append to, whichever expression made it.
+    env.add_function("__own", |value: Value| -> Result<Value, Error> {
+        match value.kind() {
+            ValueKind::Seq | ValueKind::Iterable if value.downcast_object_ref::<List>().is_none() => {
+                Ok(List::value(value.try_iter()?.collect()))
+            }
+            _ => Ok(value),
+        }
+    });
     env.add_filter("__format", |format: String, arguments: Value| percent_format(&format, &arguments));
     env.add_filter("string", |value: Value| printed(&value));
     env.add_filter("fromjson", |text: String| -> Result<Value, Error> {
@@ -216,5 +225,57 @@ pub unsafe extern "C" fn exo_template_render(
             true
         }
         None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{environment, render, ExoTemplate};
+
+    fn rendered(source: &str) -> Result<String, String> {
+        render(&ExoTemplate { env: environment(source)? }, r#"{"a": [1, "x", true, null, 1.0], "m": {"z": "\u00fc<", "b": []}}"#)
+    }
+
+    #[test]
+    fn writes_values_as_python_does() {
+        for (source, expected) in [
+            ("{{ a }}", "[1, 'x', True, None, 1.0]"),
+            ("{{ a[::-1] }}", "[1.0, None, True, 'x', 1]"),
+            ("{{ m }}", "{'z': '\u{fc}<', 'b': []}"),
+            ("{{ m|tojson }}", "{\"z\": \"\u{fc}<\", \"b\": []}"),
+            ("{{ a|tojson(indent=1) }}", "[\n 1,\n \"x\",\n true,\n null,\n 1.0\n]"),
+            ("{{ 1e16 }} {{ 7 // 2 }} {{ '%s-%03d' % ('a', 5) }}", "1e+16 3 a-005"),
+        ] {
+            assert_eq!(rendered(source).as_deref(), Ok(expected), "{source}");
+        }
+    }
+
+    #[test]
+    fn lists_change_in_place() {
+        for (source, expected) in [
+            ("{% set x = [] %}{% set _ = x.append(1) %}{% set _ = x.insert(0, 2) %}{{ x }}{{ x.pop(0) }}", "[2, 1]2"),
+            ("{% set x = a[:1] + [5] %}{% set _ = x.append(6) %}{{ x }}", "[1, 5, 6]"),
+            ("{% set x = 'a b'.split() %}{% set _ = x.append('c') %}{{ x|join(',') }}", "a,b,c"),
+            ("{% set n = namespace(l=[]) %}{% for i in a %}{% set n.l = n.l + [loop.index] %}{% endfor %}{{ n.l }}", "[1, 2, 3, 4, 5]"),
+        ] {
+            assert_eq!(rendered(source).as_deref(), Ok(expected), "{source}");
+        }
+    }
+
+    #[test]
+    fn hostile_templates_are_errors() {
+        for source in [
+            "{% set x = [1] %}{% set _ = x.append(x) %}{{ x }}",
+            "{% set x = [1] %}{% set _ = x.append(x) %}{{ x|tojson }}",
+            "{{ a|tojson(indent=9999999999999) }}",
+            "{% for i in range(1000000000) %}{% for j in range(1000000000) %}{% endfor %}{% endfor %}",
+            "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
+            "{{ raise_exception('no') }}",
+            "{{ a.b.c }}",
+            "{% if %}",
+        ] {
+            assert!(rendered(source).is_err(), "{source}");
+        }
+        assert!(rendered("{{ '%.70000f' % 1.5 }}").is_ok());
     }
 }
