@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 
 // Every field of api.md 5.1, those without effect included; others are noted once.
-constexpr std::array<std::string_view, 43> kKnown = {"model",
+constexpr std::array<std::string_view, 42> kKnown = {"model",
                                                      "messages",
                                                      "stream",
                                                      "stream_options",
@@ -60,8 +60,7 @@ constexpr std::array<std::string_view, 43> kKnown = {"model",
                                                      "verbosity",
                                                      "modalities",
                                                      "audio",
-                                                     "stream_obfuscation",
-                                                     "web_search_options"};
+                                                     "stream_obfuscation"};
 
 void note_unknown(const Json& body) {
   static thread_local std::set<std::string> noted;

@@ -4,8 +4,8 @@
 #include <ctime>
 #include <deque>
 #include <fmt/format.h>
+#include <poll.h>
 #include <string>
-#include <sys/socket.h>
 #include <utility>
 
 #include <boost/asio.hpp>
@@ -34,6 +34,7 @@ constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 constexpr std::uint32_t kMaxHeaderBytes = 64 << 10;
 constexpr std::uint64_t kMaxBodyBytes = std::uint64_t{100} << 20;
 constexpr seconds kReadTimeout{60}, kWriteTimeout{60}, kKeepAlive{10};
+constexpr std::chrono::milliseconds kLookInterval{200};
 constexpr std::size_t kMaxWaitingChunks =
     1 << 16;  // of a client that reads more slowly than we write
 
@@ -79,19 +80,27 @@ struct Mailbox {
 
   std::deque<Chunk> chunks;
   bool client_gone = false;
+  bool answered = false;  // nobody waits any more
   asio::steady_timer wake;
 
   void notify() { wake.cancel(); }
 };
 
-// Waits for the client's end of the connection; data of a next request ends the watch.
+// Notices the client's end of the connection, also behind bytes of a next request that nobody reads
+// yet.
 awaitable<void> watch_client(std::shared_ptr<Stream> stream, std::shared_ptr<Mailbox> mailbox) {
   const auto [error] = co_await stream->socket().async_wait(asio::socket_base::wait_read, kToken);
-  if (error == asio::error::operation_aborted) co_return;
-  char byte = 0;
-  if (error || ::recv(stream->socket().native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0) {
-    mailbox->client_gone = true;
-    mailbox->notify();
+  asio::steady_timer pause(stream->get_executor());
+  while (!mailbox->answered) {
+    pollfd socket{.fd = stream->socket().native_handle(), .events = POLLRDHUP, .revents = 0};
+    if (error || ::poll(&socket, 1, 0) != 0) {
+      mailbox->client_gone = true;
+      mailbox->notify();
+      co_return;
+    }
+    // The waiting bytes would wake a wait for more of them at once, so look now and then.
+    pause.expires_after(kLookInterval);
+    co_await pause.async_wait(kToken);
   }
 }
 
@@ -109,18 +118,15 @@ class Session {
       const auto [header_error, header_bytes] =
           co_await http::async_read_header(*stream_, buffer_, parser, kToken);
       if (header_error) {
-        if (header_error == http::error::header_limit)
+        if (header_error == http::error::header_limit) {
           co_await refuse(431, "the request's headers are too long");
-        if (header_error.category() == make_error_code(http::error::bad_method).category() &&
-            header_error != http::error::end_of_stream &&
-            header_error != http::error::header_limit &&
-            header_error != http::error::partial_message) {
+        } else if (header_error == http::error::body_limit) {
+          co_await refuse(413, "the request's body is longer than 100 MiB");
+        } else if (header_error.category() == make_error_code(http::error::bad_method).category() &&
+                   header_error != http::error::end_of_stream &&
+                   header_error != http::error::partial_message) {
           co_await refuse(400, "this is no HTTP request");
         }
-        co_return;
-      }
-      if (parser.content_length().value_or(0) > kMaxBodyBytes) {
-        co_await refuse(413, "the request's body is longer than 100 MiB");
         co_return;
       }
       if (beast::iequals(parser.get()[http::field::expect], "100-continue")) {
@@ -158,8 +164,8 @@ class Session {
         http::obsolete_reason(http::int_to_status(static_cast<unsigned>(status))));
     co_await send_text(
         fmt::format("HTTP/1.1 {} {}\r\nContent-Type: application/json\r\nContent-Length: "
-                    "{}\r\nConnection: close\r\n\r\n{}",
-                    status, reason, body.size(), body));
+                    "{}\r\nConnection: close\r\nx-request-id: {}\r\n\r\n{}",
+                    status, reason, body.size(), "req_" + random_hex(24), body));
   }
 
   // True: the connection stays open.
@@ -199,7 +205,9 @@ class Session {
       case Route::kModel:
         return model_reply(routed.parameter);
       case Route::kCancel:
-        if (inference.cancel(CommandId{routed.parameter})) {
+        // A client knows the completion's id, which is the command's with a prefix.
+        if (inference.cancel(CommandId{
+                routed.parameter.substr(routed.parameter.starts_with("chatcmpl-") ? 9 : 0)})) {
           return json_reply(200,
                             {{"message", "Command cancelled."}, {"command_id", routed.parameter}});
         }
@@ -297,6 +305,7 @@ class Session {
     asio::co_spawn(stream_->get_executor(), watch_client(stream_, mailbox), asio::detached);
     const bool keep =
         streamed ? co_await stream_chat(header, *mailbox) : co_await reply_chat(header, *mailbox);
+    mailbox->answered = true;
     generation->reset();  // a generation that still runs is cancelled
     beast::error_code ignored;
     stream_->socket().cancel(ignored);  // ends the watch
