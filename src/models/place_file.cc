@@ -7,35 +7,12 @@
 #include <unistd.h>
 #include <vector>
 
+#include "core/descriptor.h"
+
 namespace exo::models {
 namespace {
 
 using std::filesystem::path;
-
-class Descriptor {
- public:
-  explicit Descriptor(int fd) : fd_(fd) {}
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-Result<void> write_all(int fd, const char* data, std::size_t size, const path& to) {
-  while (size > 0) {
-    const ssize_t written = ::write(fd, data, size);
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) return fail_errno(errno, "cannot write the file", to);
-    data += written;
-    size -= static_cast<std::size_t>(written);
-  }
-  return {};
-}
 
 Result<void> copy_bytes(int source, int target, const path& from, const path& to,
                         const std::function<void(std::uint64_t)>& progress) {
@@ -46,7 +23,7 @@ Result<void> copy_bytes(int source, int target, const path& from, const path& to
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return fail_errno(errno, "cannot read the file", from);
     if (got == 0) break;
-    EXO_TRY(write_all(target, buffer.data(), static_cast<std::size_t>(got), to));
+    EXO_TRY(write_all(target, {buffer.data(), static_cast<std::size_t>(got)}, to));
     if (progress) progress(static_cast<std::uint64_t>(got));
   }
   // A full disk may show only now.

@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/descriptor.h"
 #include "core/file.h"
 #include "core/json.h"
 #include "core/log.h"
@@ -224,25 +225,16 @@ Result<ModelId> derived_id(const path& source) {
 class StoreLock {
  public:
   static Result<StoreLock> take(const path& models) {
-    const path file = models / ".lock";
-    const int fd = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0) return fail_errno(errno, "cannot write into the model directory", models);
-    if (::flock(fd, LOCK_EX) != 0) {
-      const int error_number = errno;
-      ::close(fd);
-      return fail_errno(error_number, "cannot lock the model directory", models);
-    }
-    return StoreLock(fd);
-  }
-  StoreLock(StoreLock&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  StoreLock& operator=(StoreLock&&) = delete;
-  ~StoreLock() {
-    if (fd_ >= 0) ::close(fd_);
+    Descriptor file(::open((models / ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
+    if (file.get() < 0) return fail_errno(errno, "cannot write into the model directory", models);
+    if (::flock(file.get(), LOCK_EX) != 0)
+      return fail_errno(errno, "cannot lock the model directory", models);
+    return StoreLock(std::move(file));
   }
 
  private:
-  explicit StoreLock(int fd) : fd_(fd) {}
-  int fd_;
+  explicit StoreLock(Descriptor file) : file_(std::move(file)) {}
+  Descriptor file_;
 };
 
 // What a killed import left behind. Nobody else imports: the lock is held.
