@@ -35,10 +35,10 @@ class Backend {
   // backend's. Errors: kContextLength, kNoSpace; the sequence stays as it was.
   virtual Result<void> begin(Sequence& sequence, std::size_t count) = 0;
   virtual void embed(std::span<const std::uint32_t> ids) = 0;  // below vocab_size, `count` of them
-  // h += attention(norm(h)); stores the keys and values of all rows in any case.
+  // h += post_norm(attention(norm(h))); stores the keys and values of all rows in any case.
   virtual void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) = 0;
-  // h += ffn(norm(h)).
-  virtual void swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed) = 0;
+  // h += post_norm(ffn(norm(h))).
+  virtual void gated(std::size_t layer, const GatedSpec& spec, Needed needed) = 0;
   // Final norm and head of rows [first, first + count): f32[count, vocab_size], valid until the
   // next call.
   virtual std::span<float> logits(std::size_t first, std::size_t count) = 0;

@@ -21,10 +21,7 @@ class CpuSequence final : public Sequence {
   explicit CpuSequence(KvCache cache) : cache_(std::move(cache)) {}
 
   std::size_t length() const override { return cache_.length(); }
-  Result<void> trim(std::size_t length) override {
-    cache_.trim(length);
-    return {};
-  }
+  Result<void> trim(std::size_t length) override { return cache_.trim(length); }
   std::size_t bytes() const override { return cache_.bytes(); }
 
   KvCache& cache() { return cache_; }
@@ -64,13 +61,16 @@ Result<CpuBackend::AttentionWeights> CpuBackend::load(WeightLoader& loader,
   EXO_TRY(weights.qkv, Projection::load(loader, std::array{spec.q, spec.k, spec.v}));
   EXO_TRY(weights.o, loader.matrix(spec.o));
   EXO_TRY(weights.o_bias, loader.bias(spec.o));
-  kv_shapes_.push_back({.kv_heads = spec.kv_heads, .head_dim = spec.head_dim});
+  kv_shapes_.push_back(
+      {.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .window = spec.window});
+  EXO_TRY(weights.q_norm, load(loader, spec.q_norm, spec.head_dim));
+  EXO_TRY(weights.k_norm, load(loader, spec.k_norm, spec.head_dim));
   weight_bytes_ += weights.qkv.bytes() + weights.o.data.size();
   return weights;
 }
 
-Result<CpuBackend::SwigluWeights> CpuBackend::load(WeightLoader& loader, const SwigluSpec& spec) {
-  SwigluWeights weights;
+Result<CpuBackend::GatedWeights> CpuBackend::load(WeightLoader& loader, const GatedSpec& spec) {
+  GatedWeights weights;
   EXO_TRY(const models::MatrixView gate, loader.view(spec.gate));
   EXO_TRY(const models::MatrixView up, loader.view(spec.up));
   if (gate.format == up.format && !spec.gate.bias && !spec.up.bias) {
@@ -86,12 +86,25 @@ Result<CpuBackend::SwigluWeights> CpuBackend::load(WeightLoader& loader, const S
   return weights;
 }
 
+Result<std::vector<float>> CpuBackend::load(WeightLoader& loader,
+                                            const std::optional<NormSpec>& spec, std::size_t size) {
+  if (!spec) return std::vector<float>{};
+  EXO_TRY(std::vector<float> weight, loader.vector(spec->tensor, size));
+  if (spec->one_plus)
+    for (float& w : weight) w += 1;
+  weight_bytes_ += size * sizeof(float);
+  return weight;
+}
+
 Result<void> CpuBackend::load_layer(WeightLoader& loader, std::size_t index) {
   EXO_CHECK(index == layers_.size());
   const LayerSpec& spec = spec_.layers[index];
   Layer layer;
-  EXO_TRY(layer.mixer_norm, loader.vector(spec.mixer_norm, spec_.hidden_size));
-  EXO_TRY(layer.feed_forward_norm, loader.vector(spec.feed_forward_norm, spec_.hidden_size));
+  const std::size_t width = spec_.hidden_size;
+  EXO_TRY(layer.mixer_norm, load(loader, spec.mixer_norm, width));
+  EXO_TRY(layer.mixer_post_norm, load(loader, spec.mixer_post_norm, width));
+  EXO_TRY(layer.feed_forward_norm, load(loader, spec.feed_forward_norm, width));
+  EXO_TRY(layer.feed_forward_post_norm, load(loader, spec.feed_forward_post_norm, width));
   EXO_TRY(std::visit(
       [&](const auto& mixer) -> Result<void> {
         EXO_TRY(layer.mixer, load(loader, mixer));
@@ -104,14 +117,12 @@ Result<void> CpuBackend::load_layer(WeightLoader& loader, std::size_t index) {
         return {};
       },
       spec.feed_forward));
-  weight_bytes_ += 2 * spec_.hidden_size * sizeof(float);
   layers_.push_back(std::move(layer));
   return {};
 }
 
 Result<void> CpuBackend::load_head(WeightLoader& loader) {
-  EXO_TRY(final_norm_, loader.vector(spec_.final_norm, spec_.hidden_size));
-  weight_bytes_ += spec_.hidden_size * sizeof(float);
+  EXO_TRY(final_norm_, load(loader, spec_.final_norm, spec_.hidden_size));
   if (!spec_.head) return {};
   EXO_TRY(head_, loader.matrix(*spec_.head));
   weight_bytes_ += head_.data.size();
@@ -161,7 +172,11 @@ void CpuBackend::fill_angles(Angles& angles) {
 void CpuBackend::embed(std::span<const std::uint32_t> ids) {
   EXO_CHECK(ids.size() == count_);
   pool_.parallel_for(count_, kRowGrain, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) kernels::unpack_row(embedding_, 0, ids[i], row(i));
+    for (std::size_t i = begin; i < end; ++i) {
+      kernels::unpack_row(embedding_, 0, ids[i], row(i));
+      if (spec_.embedding_scale == 1) continue;
+      for (std::size_t c = 0; c < spec_.hidden_size; ++c) row(i)[c] *= spec_.embedding_scale;
+    }
   });
 }
 
@@ -177,11 +192,42 @@ Rows CpuBackend::normalise(std::size_t first, std::size_t count, const std::vect
 }
 
 void CpuBackend::add_product(std::size_t first, const Rows& x, const kernels::Matrix& matrix,
-                             const std::vector<float>& bias) {
+                             const std::vector<float>& bias, const std::vector<float>& post_norm) {
+  const std::size_t width = spec_.hidden_size;
   kernels::prepare(activations_, x.x, x.count, x.width, x.stride, matrix.encoding, precision_,
                    pool_);
-  kernels::multiply_add(matrix, activations_, row(first), spec_.hidden_size, pool_);
-  add_bias(bias, {.y = row(first), .stride = spec_.hidden_size}, x.count, pool_);
+  if (post_norm.empty()) {
+    kernels::multiply_add(matrix, activations_, row(first), width, pool_);
+    add_bias(bias, {.y = row(first), .stride = width}, x.count, pool_);
+    return;
+  }
+  grow(normed_, x.count * width);
+  kernels::multiply(matrix, activations_, normed_.data(), width, pool_);
+  add_bias(bias, {.y = normed_.data(), .stride = width}, x.count, pool_);
+  pool_.parallel_for(x.count, kRowGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      float* y = normed_.data() + i * width;
+      kernels::rms_norm(y, post_norm.data(), spec_.norm_eps, y, width);
+      kernels::add(y, row(first + i), width);
+    }
+  });
+}
+
+void CpuBackend::normalise_heads(const AttentionSpec& spec, const AttentionWeights& weights,
+                                 std::size_t stride) {
+  if (weights.q_norm.empty() && weights.k_norm.empty()) return;
+  const auto norm_each = [&](float* heads, std::size_t count, const std::vector<float>& weight) {
+    if (weight.empty()) return;
+    for (std::size_t h = 0; h < count; ++h, heads += spec.head_dim)
+      kernels::rms_norm(heads, weight.data(), spec_.norm_eps, heads, spec.head_dim);
+  };
+  pool_.parallel_for(count_, kRowGrain, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      float* q = wide_.data() + i * stride;
+      norm_each(q, spec.heads, weights.q_norm);
+      norm_each(q + spec.heads * spec.head_dim, spec.kv_heads, weights.k_norm);
+    }
+  });
 }
 
 // Rows of wide_ are q, k, v side by side, `stride` floats apart.
@@ -211,6 +257,7 @@ void CpuBackend::attention(std::size_t layer, const AttentionSpec& spec, Needed 
                               Output{.y = wide_.data() + q_size + kv_size, .stride = stride}};
   weights.qkv.multiply(normalise(0, count_, layers_[layer].mixer_norm), outputs, precision_,
                        activations_, pool_);
+  normalise_heads(spec, weights, stride);
   rotate_and_store(layer, spec, stride);
   if (needed == Needed::kNone) return;
 
@@ -225,12 +272,12 @@ void CpuBackend::attention(std::size_t layer, const AttentionSpec& spec, Needed 
                    .scale = spec.scale},
                   wide_.data() + first * stride, stride, mixed_.data(), q_size, pool_);
   add_product(first, {.x = mixed_.data(), .count = rows, .width = q_size, .stride = q_size},
-              weights.o, weights.o_bias);
+              weights.o, weights.o_bias, layers_[layer].mixer_post_norm);
 }
 
-void CpuBackend::swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed) {
+void CpuBackend::gated(std::size_t layer, const GatedSpec& spec, Needed needed) {
   if (needed == Needed::kNone) return;
-  const auto& weights = std::get<SwigluWeights>(layers_[layer].feed_forward);
+  const auto& weights = std::get<GatedWeights>(layers_[layer].feed_forward);
   const std::size_t first = needed == Needed::kLast ? count_ - 1 : 0;
   const std::size_t rows = count_ - first, width = spec.gate.rows;
   const Rows x = normalise(first, rows, layers_[layer].feed_forward_norm);
@@ -238,19 +285,21 @@ void CpuBackend::swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed
   if (weights.fused()) {
     kernels::prepare(activations_, x.x, x.count, x.width, x.stride, weights.interleaved.encoding,
                      precision_, pool_);
-    kernels::multiply_swiglu(weights.interleaved, activations_, wide_.data(), width, pool_);
+    kernels::multiply_gated(weights.interleaved, spec.activation, activations_, wide_.data(), width,
+                            pool_);
   } else {
     grow(mixed_, rows * width);
     const std::array outputs = {Output{.y = wide_.data(), .stride = width},
                                 Output{.y = mixed_.data(), .stride = width}};
     weights.gate_up.multiply(x, outputs, precision_, activations_, pool_);
+    kernels::GatedFn* const activate = kernels::gated(spec.activation, kernels::active_isa());
     pool_.parallel_for(rows, kRowGrain, [&](std::size_t begin, std::size_t end) {
       float* gate = wide_.data() + begin * width;
-      kernels::swiglu(gate, mixed_.data() + begin * width, gate, (end - begin) * width);
+      activate(gate, mixed_.data() + begin * width, gate, (end - begin) * width);
     });
   }
   add_product(first, {.x = wide_.data(), .count = rows, .width = width, .stride = width},
-              weights.down, weights.down_bias);
+              weights.down, weights.down_bias, layers_[layer].feed_forward_post_norm);
 }
 
 std::span<float> CpuBackend::logits(std::size_t first, std::size_t count) {

@@ -29,7 +29,7 @@ class CpuBackend final : public Backend {
   Result<void> begin(Sequence& sequence, std::size_t count) override;
   void embed(std::span<const std::uint32_t> ids) override;
   void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) override;
-  void swiglu(std::size_t layer, const SwigluSpec& spec, Needed needed) override;
+  void gated(std::size_t layer, const GatedSpec& spec, Needed needed) override;
   std::span<float> logits(std::size_t first, std::size_t count) override;
   void end() override;
 
@@ -38,9 +38,10 @@ class CpuBackend final : public Backend {
     Projection qkv;
     kernels::Matrix o;
     std::vector<float> o_bias;
+    std::vector<float> q_norm, k_norm;  // [head_dim], or empty: none
   };
   // Gate and up in one stream of tiles if they can be; else side by side.
-  struct SwigluWeights {
+  struct GatedWeights {
     kernels::Matrix interleaved;
     Projection gate_up;
     kernels::Matrix down;
@@ -49,9 +50,10 @@ class CpuBackend final : public Backend {
     bool fused() const { return interleaved.tiles > 0; }
   };
   struct Layer {
-    std::vector<float> mixer_norm, feed_forward_norm;
+    std::vector<float> mixer_norm, mixer_post_norm;  // a post-norm may be empty: none
+    std::vector<float> feed_forward_norm, feed_forward_post_norm;
     std::variant<AttentionWeights> mixer;
-    std::variant<SwigluWeights> feed_forward;
+    std::variant<GatedWeights> feed_forward;
   };
   struct Angles {
     std::vector<float> frequencies = {};
@@ -59,16 +61,20 @@ class CpuBackend final : public Backend {
   };
 
   Result<AttentionWeights> load(WeightLoader& loader, const AttentionSpec& spec);
-  Result<SwigluWeights> load(WeightLoader& loader, const SwigluSpec& spec);
+  Result<GatedWeights> load(WeightLoader& loader, const GatedSpec& spec);
+  Result<std::vector<float>> load(WeightLoader& loader, const std::optional<NormSpec>& spec,
+                                  std::size_t size);
 
   float* row(std::size_t index) { return hidden_.data() + index * spec_.hidden_size; }
   // The normed rows [first, first + count) of the hidden state.
   Rows normalise(std::size_t first, std::size_t count, const std::vector<float>& weight);
   void fill_angles(Angles& angles);
   void rotate_and_store(std::size_t layer, const AttentionSpec& spec, std::size_t stride);
-  // hidden rows [first, …) += x·Wᵀ + bias
+  void normalise_heads(const AttentionSpec& spec, const AttentionWeights& weights,
+                       std::size_t stride);
+  // hidden rows [first, …) += post_norm(x·Wᵀ + bias); an empty post_norm: none.
   void add_product(std::size_t first, const Rows& x, const kernels::Matrix& matrix,
-                   const std::vector<float>& bias);
+                   const std::vector<float>& bias, const std::vector<float>& post_norm);
 
   const DecoderSpec& spec_;
   kernels::ThreadPool& pool_;

@@ -11,6 +11,7 @@
 #include "core/json.h"
 #include "core/result.h"
 #include "kernels/rope.h"
+#include "kernels/vector_ops.h"
 
 namespace exo::engine {
 
@@ -54,6 +55,12 @@ struct LinearSpec {
   bool bias = false;
 };
 
+// RMSNorm with weights w, or 1 + w. Source: models.md 2.1.
+struct NormSpec {
+  std::string tensor = {};
+  bool one_plus = false;
+};
+
 // Grouped-query attention. Source: models.md 2.4.
 struct AttentionSpec {
   std::size_t heads = 0, kv_heads = 0, head_dim = 0;
@@ -61,21 +68,26 @@ struct AttentionSpec {
   float scale = 1;
   std::size_t rope = 0;  // index into DecoderSpec::ropes
   LinearSpec q = {}, k = {}, v = {}, o = {};
+  std::optional<NormSpec> q_norm = {}, k_norm = {};  // of each head, [head_dim], before rotation
 };
 using Mixer = std::variant<AttentionSpec>;
 
-// down(silu(gate(x)) ∘ up(x)).
-struct SwigluSpec {
+// down(activation(gate(x)) ∘ up(x)).
+struct GatedSpec {
   LinearSpec gate = {}, up = {}, down = {};
+  kernels::Activation activation = kernels::Activation::kSilu;
 };
-using FeedForward = std::variant<SwigluSpec>;
+using FeedForward = std::variant<GatedSpec>;
 
-// h += mixer(norm(h)); h += feed_forward(norm(h)).
+// h += post_norm(mixer(norm(h))); h += post_norm(feed_forward(norm(h))). Norms are of
+// [hidden_size].
 struct LayerSpec {
-  std::string mixer_norm = {};  // tensors of [hidden_size]
+  NormSpec mixer_norm = {};
   Mixer mixer = {};
-  std::string feed_forward_norm = {};
+  std::optional<NormSpec> mixer_post_norm = {};
+  NormSpec feed_forward_norm = {};
   FeedForward feed_forward = {};
+  std::optional<NormSpec> feed_forward_post_norm = {};
 };
 
 struct DecoderSpec {
@@ -83,8 +95,10 @@ struct DecoderSpec {
   std::size_t context_length = 0;  // 0: unknown
   float norm_eps = 1e-5F;
   std::string embedding = {};           // module of [vocab_size, hidden_size]
-  std::string final_norm = {};          // tensor of [hidden_size]
+  float embedding_scale = 1;            // what its rows are multiplied by; not as a tied head
+  NormSpec final_norm = {};             // of [hidden_size]
   std::optional<LinearSpec> head = {};  // nothing: tied to the embedding
+  bool head_is_optional = false;        // tied exactly where the checkpoint has no head
   std::vector<RopeSpec> ropes = {};     // the distinct ones of all layers
   std::vector<LayerSpec> layers = {};
 };

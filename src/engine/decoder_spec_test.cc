@@ -51,9 +51,9 @@ TEST(Llama, PutsBiasesWhereTheKeysSay) {
   Json config = llama_config();
   config["attention_bias"] = true;
   EXPECT_TRUE(attention(*decoder_spec(config), 0).o.bias);
-  EXPECT_FALSE(std::get<SwigluSpec>(decoder_spec(config)->layers[0].feed_forward).up.bias);
+  EXPECT_FALSE(std::get<GatedSpec>(decoder_spec(config)->layers[0].feed_forward).up.bias);
   config["mlp_bias"] = true;
-  EXPECT_TRUE(std::get<SwigluSpec>(decoder_spec(config)->layers[0].feed_forward).down.bias);
+  EXPECT_TRUE(std::get<GatedSpec>(decoder_spec(config)->layers[0].feed_forward).down.bias);
 }
 
 // Every hostile value gives one error that names its key.

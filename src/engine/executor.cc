@@ -22,6 +22,8 @@ Result<std::unique_ptr<Model>> Executor::load(const models::Checkpoint& checkpoi
                                               kernels::ThreadPool& pool,
                                               const LoadOptions& options) {
   EXO_TRY(DecoderSpec described, decoder_spec(checkpoint.config()));
+  if (described.head_is_optional && !checkpoint.has(described.head->name + ".weight"))
+    described.head.reset();
   auto spec = std::make_unique<DecoderSpec>(std::move(described));
   auto backend = std::make_unique<CpuBackend>(*spec, pool, options);
   std::unique_ptr<Executor> executor(new Executor(std::move(spec), std::move(backend)));
@@ -67,7 +69,7 @@ Result<void> Executor::run(Sequence& sequence, std::span<const std::uint32_t> id
     const Needed rows = i + 1 == spec_->layers.size() ? needed : Needed::kAll;
     std::visit(Overloaded{[&](const AttentionSpec& spec) { backend_->attention(i, spec, rows); }},
                layer.mixer);
-    std::visit(Overloaded{[&](const SwigluSpec& spec) { backend_->swiglu(i, spec, rows); }},
+    std::visit(Overloaded{[&](const GatedSpec& spec) { backend_->gated(i, spec, rows); }},
                layer.feed_forward);
   }
   return {};

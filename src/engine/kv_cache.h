@@ -2,8 +2,8 @@
 // at first use and memory comes page by page as positions are written, so that growing copies
 // nothing.
 //
-// A layer with an attention window keeps every position too and masks the old ones: right, always
-// trimmable, and larger than a ring would be.
+// A layer with an attention window keeps its place for every position too, but the pages of those
+// that no later query can see go back to the system: as small as a ring, and keys stay in order.
 #pragma once
 
 #include <cstddef>
@@ -19,6 +19,7 @@ namespace exo::engine {
 // The heads that one layer keeps.
 struct KvShape {
   std::size_t kv_heads = 0, head_dim = 0;
+  std::size_t window = 0;  // > 0: a query sees the last `window` positions, itself included
 
   friend bool operator==(const KvShape&, const KvShape&) = default;
 };
@@ -36,12 +37,13 @@ class KvCache {
   Result<void> reserve(std::size_t count);
   // Counts `count` positions as written, of those that reserve() made room for.
   void advance(std::size_t count);
-  // Forgets positions from `length` on; beyond the end it changes nothing.
-  void trim(std::size_t length);
+  // Forgets positions from `length` on; beyond the end it changes nothing. Errors: kUnsupported: a
+  // window has moved on, and what the positions before `length` would see is gone.
+  Result<void> trim(std::size_t length);
 
   // Valid after reserve() until the cache dies.
   kernels::KvView layer(std::size_t index) const;
-  // Of the positions written so far, in whole steps of kGrowth.
+  // Of the positions written so far and still kept, in whole steps of kGrowth.
   std::size_t bytes() const;
   std::size_t bytes_per_position() const { return bytes_per_position_; }
 
@@ -53,6 +55,9 @@ class KvCache {
     void operator()(std::byte* address) const;
   };
 
+  std::size_t bytes_per_position(const KvShape& shape) const;
+  void drop_unseen();
+
   std::vector<KvShape> layers_;
   kernels::FloatType type_;
   std::size_t context_length_;
@@ -61,6 +66,7 @@ class KvCache {
   std::size_t capacity_ = 0;              // positions of address space; 0: none yet
   std::unique_ptr<std::byte, Unmap> memory_{nullptr, Unmap{}};
   std::vector<std::size_t> offsets_;  // bytes per position before each layer's keys
+  std::vector<std::size_t> dropped_;  // of each layer: positions before it are gone
 };
 
 }  // namespace exo::engine

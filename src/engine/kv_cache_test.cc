@@ -54,12 +54,43 @@ TEST(KvCache, TrimsAndNeverGrowsByTrimming) {
   KvCache cache({{.kv_heads = 1, .head_dim = 2}}, FloatType::kBf16, 100);
   ASSERT_TRUE(cache.reserve(50));
   cache.advance(50);
-  cache.trim(20);
+  ASSERT_TRUE(cache.trim(20));
   EXPECT_EQ(cache.length(), 20U);
-  cache.trim(70);
+  ASSERT_TRUE(cache.trim(70));
   EXPECT_EQ(cache.length(), 20U);
   EXPECT_TRUE(cache.reserve(80));
   EXPECT_FALSE(cache.reserve(81));
+}
+
+TEST(KvCache, ReturnsThePagesThatAWindowHasLeftBehind) {
+  constexpr std::size_t kWindow = 300, kStep = KvCache::kGrowth;
+  KvCache cache(
+      {{.kv_heads = 2, .head_dim = 64, .window = kWindow}, {.kv_heads = 1, .head_dim = 64}},
+      FloatType::kF32, 10000);
+  const auto fill = [&](std::size_t count) {
+    ASSERT_TRUE(cache.reserve(count));
+    for (const std::size_t i : {0, 1}) {
+      const auto view = cache.layer(i);
+      for (std::size_t head = 0; head < view.kv_heads; ++head)
+        std::memset(view.keys + (head * view.capacity + cache.length()) * 256, 7, count * 256);
+    }
+    cache.advance(count);
+  };
+  fill(kWindow + kStep - 2);
+  EXPECT_EQ(cache.layer(0).keys[0], std::byte{7});  // the next query sees position kStep − 1
+  ASSERT_TRUE(cache.trim(10));
+  fill(kWindow + kStep - 10);
+  const auto windowed = cache.layer(0), full = cache.layer(1);
+  for (const std::size_t head : {0, 1}) {
+    const std::byte* keys = windowed.keys + head * windowed.capacity * 256;
+    EXPECT_EQ(keys[0], std::byte{0});
+    EXPECT_EQ(keys[kStep * 256 - 1], std::byte{0});
+    EXPECT_EQ(keys[kStep * 256], std::byte{7});
+  }
+  EXPECT_EQ(full.keys[0], std::byte{7});
+  EXPECT_EQ(cache.bytes(), 3 * kStep * 512 + 2 * kStep * 1024);
+  EXPECT_TRUE(cache.trim(kWindow + kStep - 1));
+  EXPECT_EQ(cache.trim(kWindow + kStep - 2).error().code, ErrorCode::kUnsupported);
 }
 
 }  // namespace

@@ -8,17 +8,6 @@
 #include "kernels/vector_ops.h"
 
 namespace exo::engine {
-namespace {
-
-// Whether activations prepared for one serve the other.
-bool same_preparation(const kernels::Encoding& a, const kernels::Encoding& b) {
-  const bool dense =
-      a.kind == kernels::Encoding::Kind::kDense || b.kind == kernels::Encoding::Kind::kDense;
-  return dense ? a == b : a.group_size == b.group_size;
-}
-
-}  // namespace
-
 Result<Projection> Projection::load(WeightLoader& loader, std::span<const LinearSpec> modules) {
   EXO_CHECK(!modules.empty() && modules.size() <= kMaxModules);
   Projection projection;
@@ -59,7 +48,8 @@ void Projection::multiply(const Rows& x, std::span<const Output> outputs,
     std::array<kernels::Product, kMaxModules> products;
     std::size_t count = 0;
     for (std::size_t i = first; i < matrices_.size(); ++i) {
-      if (done[i] || !same_preparation(matrices_[i].encoding, encoding)) continue;
+      if (done[i] || !kernels::same_preparation(matrices_[i].encoding, encoding, precision))
+        continue;
       done[i] = true;
       products[count++] = {.matrix = &matrices_[i],
                            .y = std::span(y).subspan(i, parts),

@@ -33,17 +33,45 @@ Result<FloatType> float_type(DType type) {
 }
 
 RowLayout row_layout(WeightFormat::Kind kind) {
+  using Kind = WeightFormat::Kind;
   switch (kind) {
-    case WeightFormat::Kind::kDense:
+    case Kind::kDense:
       return RowLayout::kDense;
-    case WeightFormat::Kind::kMlxAffine:
+    case Kind::kMlxAffine:
+    case Kind::kMlxMxfp4:
+    case Kind::kMlxMxfp8:
+    case Kind::kMlxNvfp4:
       return RowLayout::kStream;
-    case WeightFormat::Kind::kQ4_0:
+    case Kind::kFloat8Squares:
+      return RowLayout::kFloat8Squares;
+    case Kind::kQ4_0:
       return RowLayout::kQ4_0;
-    case WeightFormat::Kind::kQ4_1:
+    case Kind::kQ4_1:
       return RowLayout::kQ4_1;
-    case WeightFormat::Kind::kQ8_0:
+    case Kind::kQ5_0:
+      return RowLayout::kQ5_0;
+    case Kind::kQ5_1:
+      return RowLayout::kQ5_1;
+    case Kind::kQ8_0:
       return RowLayout::kQ8_0;
+    case Kind::kQ2K:
+      return RowLayout::kQ2K;
+    case Kind::kQ3K:
+      return RowLayout::kQ3K;
+    case Kind::kQ4K:
+      return RowLayout::kQ4K;
+    case Kind::kQ5K:
+      return RowLayout::kQ5K;
+    case Kind::kQ6K:
+      return RowLayout::kQ6K;
+    case Kind::kIq4Nl:
+      return RowLayout::kIq4Nl;
+    case Kind::kIq4Xs:
+      return RowLayout::kIq4Xs;
+    case Kind::kMxfp4:
+      return RowLayout::kMxfp4;
+    case Kind::kNvfp4:
+      return RowLayout::kNvfp4;
   }
   std::unreachable();
 }
@@ -69,26 +97,63 @@ std::size_t bytes_of(const MatrixView& view) {
 
 Result<Encoding> tile_encoding(const WeightFormat& format) {
   using Kind = Encoding::Kind;
+  using Scales = Encoding::Scales;
+  using Format = WeightFormat::Kind;
+  const auto with_f16 = [](Kind kind, std::uint8_t bits) {
+    return Encoding{.kind = kind, .type = FloatType::kF16, .bits = bits, .group_size = 32};
+  };
+  const auto with_scales = [](Kind kind, std::uint8_t bits, std::uint16_t group, Scales scales) {
+    return Encoding{.kind = kind, .bits = bits, .group_size = group, .scales = scales};
+  };
   switch (format.kind) {
-    case WeightFormat::Kind::kDense: {
+    case Format::kDense: {
       EXO_TRY(const FloatType type, float_type(format.type));
       return Encoding{.kind = Kind::kDense, .type = type};
     }
-    case WeightFormat::Kind::kMlxAffine: {
+    case Format::kMlxAffine: {
       EXO_TRY(const FloatType type, float_type(format.type));
       return Encoding{.kind = Kind::kAffine,
                       .type = type,
                       .bits = format.bits,
                       .group_size = format.group_size};
     }
-    case WeightFormat::Kind::kQ4_0:
-      return Encoding{
-          .kind = Kind::kSymmetric, .type = FloatType::kF16, .bits = 4, .group_size = 32};
-    case WeightFormat::Kind::kQ4_1:
-      return Encoding{.kind = Kind::kAffine, .type = FloatType::kF16, .bits = 4, .group_size = 32};
-    case WeightFormat::Kind::kQ8_0:
-      return Encoding{
-          .kind = Kind::kSymmetric, .type = FloatType::kF16, .bits = 8, .group_size = 32};
+    case Format::kFloat8Squares:
+      return Encoding{.kind = Kind::kFloat8,
+                      .type = FloatType::kF32,
+                      .bits = 8,
+                      .group_size = kernels::kFloat8Square};
+    case Format::kMlxMxfp8:
+      return with_scales(Kind::kFloat8, 8, 32, Scales::kE8m0);
+    case Format::kMlxMxfp4:
+    case Format::kMxfp4:
+      return with_scales(Kind::kFloat4, 4, 32, Scales::kE8m0);
+    case Format::kMlxNvfp4:
+    case Format::kNvfp4:
+      return with_scales(Kind::kFloat4, 4, 16, Scales::kE4m3);
+    case Format::kQ4_0:
+      return with_f16(Kind::kSymmetric, 4);
+    case Format::kQ4_1:
+      return with_f16(Kind::kAffine, 4);
+    case Format::kQ5_0:
+      return with_f16(Kind::kSymmetric, 5);
+    case Format::kQ5_1:
+      return with_f16(Kind::kAffine, 5);
+    case Format::kQ8_0:
+      return with_f16(Kind::kSymmetric, 8);
+    case Format::kIq4Nl:
+      return with_f16(Kind::kNonlinear, 4);
+    case Format::kQ2K:
+      return with_scales(Kind::kAffine, 2, 16, Scales::kTwoLevel);
+    case Format::kQ3K:
+      return with_scales(Kind::kSymmetric, 3, 16, Scales::kTwoLevel);
+    case Format::kQ4K:
+      return with_scales(Kind::kAffine, 4, 32, Scales::kTwoLevel);
+    case Format::kQ5K:
+      return with_scales(Kind::kAffine, 5, 32, Scales::kTwoLevel);
+    case Format::kQ6K:
+      return with_scales(Kind::kSymmetric, 6, 16, Scales::kTwoLevel);
+    case Format::kIq4Xs:
+      return with_scales(Kind::kNonlinear, 4, 32, Scales::kTwoLevel);
   }
   std::unreachable();
 }

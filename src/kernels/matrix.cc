@@ -1,54 +1,18 @@
 #include "kernels/matrix.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <sys/mman.h>
 #include <utility>
 
-#include "core/bytes.h"
 #include "core/check.h"
 #include "kernels/tile_layout.h"
-#include "kernels/vector_ops.h"
+#include "kernels/tile_reader.h"
 
 namespace exo::kernels {
 namespace {
 
 constexpr std::size_t kHugePage = std::size_t{2} << 20;
-
-float number_at(const std::byte* data, FloatType type, std::size_t index) {
-  switch (type) {
-    case FloatType::kF32:
-      return load<float>(data + 4 * index);
-    case FloatType::kF16:
-      return f16_to_float(load<std::uint16_t>(data + 2 * index));
-    case FloatType::kBf16:
-      return bf16_to_float(load<std::uint16_t>(data + 2 * index));
-  }
-  return 0;
-}
-
-// Number of column `col` and row `lane` of a dense tile.
-std::size_t dense_index(FloatType type, std::size_t tile_rows, std::size_t lane, std::size_t col) {
-  if (type == FloatType::kBf16) return (col / 2 * tile_rows + lane) * 2 + col % 2;
-  return col * tile_rows + lane;
-}
-
-// The code of row `lane` and column `col` of the group whose codes begin at `codes`.
-unsigned code_at(const std::byte* codes, const Encoding& encoding, std::size_t tile_rows,
-                 std::size_t lane, std::size_t col) {
-  const std::size_t vector = 4 * tile_rows;
-  const std::size_t quad = col % kBlockColumns / 4;
-  const std::byte* plane = codes + col / kBlockColumns * vector * encoding.bits;
-  const BitPlanes planes = bit_planes(encoding.bits);
-  unsigned code = 0;
-  for (std::size_t p = 0, shift = 0; p < planes.count; ++p) {
-    const std::size_t bits = planes.bits[p], quads = 8 / bits;
-    const auto byte = std::to_integer<unsigned>(plane[quad / quads * vector + 4 * lane + col % 4]);
-    code |= ((byte >> (quad % quads * bits)) & ((1U << bits) - 1)) << shift;
-    shift += bits;
-    plane += vector * bits;
-  }
-  return code;
-}
 
 }  // namespace
 
@@ -85,27 +49,20 @@ void unpack_row(const Matrix& matrix, std::size_t part, std::size_t row, float* 
     for (std::size_t p = 0; p < part; ++p) tile += matrix.part_tiles[p];
   }
   const Encoding& encoding = matrix.encoding;
-  const std::byte* data = matrix.tile(tile);
+  const TileLayout layout = tile_layout(encoding, matrix.cols, matrix.tile_rows);
+  const TileReader reader(matrix.tile(tile), layout, encoding);
   const std::size_t lane = row % matrix.tile_rows;
   if (encoding.kind == Encoding::Kind::kDense) {
-    for (std::size_t col = 0; col < matrix.cols; ++col) {
-      out[col] =
-          number_at(data, encoding.type, dense_index(encoding.type, matrix.tile_rows, lane, col));
-    }
+    for (std::size_t col = 0; col < matrix.cols; ++col) out[col] = reader.number(lane, col);
     return;
   }
-  const TileLayout layout = tile_layout(encoding, matrix.cols, matrix.tile_rows);
-  const bool has_bias = encoding.kind == Encoding::Kind::kAffine;
-  const float zero = has_bias ? 0.0F : static_cast<float>(1U << (encoding.bits - 1));
-  for (std::size_t col = 0; col < matrix.cols; ++col) {
-    const std::size_t group = col / encoding.group_size;
-    const std::byte* header = data + layout.header_at(group);
-    const float scale = number_at(header, encoding.type, lane);
-    const float bias = has_bias ? number_at(header, encoding.type, matrix.tile_rows + lane) : 0.0F;
-    const unsigned code = code_at(data + layout.codes_at(group), encoding, matrix.tile_rows, lane,
-                                  col % encoding.group_size);
-    out[col] = has_bias ? scale * static_cast<float>(code) + bias
-                        : scale * (static_cast<float>(code) - zero);
+  for (std::size_t begin = 0; begin < matrix.cols; begin += encoding.group_size) {
+    const GroupScale group = reader.scale(lane, begin / encoding.group_size);
+    const std::size_t end = std::min(matrix.cols, begin + encoding.group_size);
+    for (std::size_t col = begin; col < end; ++col) {
+      const float product = group.scale * reader.value(lane, col);
+      out[col] = has_bias(encoding) ? product + group.bias : product;
+    }
   }
 }
 

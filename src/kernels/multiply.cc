@@ -36,7 +36,12 @@ TileKernel* kernel_for(const Matrix& matrix, Precision precision) {
 }
 
 bool needs_codes(const Encoding& encoding, Precision precision) {
-  return precision == Precision::kFast && encoding.kind != Encoding::Kind::kDense;
+  return precision == Precision::kFast && has_integer_codes(encoding);
+}
+
+// Columns whose activations share a scale or, in f32, a sum; 0 for dense matrices.
+std::size_t preparation_group(const Encoding& encoding, Precision precision) {
+  return needs_codes(encoding, precision) ? activation_group(encoding) : encoding.group_size;
 }
 
 }  // namespace
@@ -113,20 +118,23 @@ void copy_row(const float* from, const Activations::State& s, std::size_t row) {
 
 }  // namespace
 
+bool same_preparation(const Encoding& a, const Encoding& b, Precision precision) {
+  const bool a_dense = a.kind == Encoding::Kind::kDense, b_dense = b.kind == Encoding::Kind::kDense;
+  if (a_dense || b_dense) return a_dense == b_dense;
+  return needs_codes(a, precision) == needs_codes(b, precision) &&
+         preparation_group(a, precision) == preparation_group(b, precision);
+}
+
 void prepare(Activations& activations, const float* x, std::size_t count, std::size_t cols,
              std::size_t stride, const Encoding& encoding, Precision precision, ThreadPool& pool) {
   Activations::State& s = activations.state();
   s.precision = precision;
   s.count = count;
   s.cols = cols;
-  // Two groups at least, so that matrices with and without biases, whose padding differs, can share
-  // what is prepared.
-  s.padded_cols = round_up<std::size_t>(
-      cols, encoding.kind == Encoding::Kind::kDense ? 4 : 2 * encoding.group_size);
+  const bool dense = encoding.kind == Encoding::Kind::kDense;
+  s.padded_cols = round_up<std::size_t>(cols, dense ? 4 : kActivationPadding);
   s.has_codes = needs_codes(encoding, precision);
-  s.group = s.has_codes                               ? activation_group(encoding)
-            : encoding.kind == Encoding::Kind::kDense ? s.padded_cols
-                                                      : encoding.group_size;
+  s.group = dense ? s.padded_cols : preparation_group(encoding, precision);
   s.group_stride = s.padded_cols / s.group;
   // Every array begins at a cache line.
   const std::size_t numbers = round_up<std::size_t>(count * s.group_stride * 4, 64);
@@ -190,9 +198,8 @@ Target target_of(const Job& job, std::size_t tile) {
 void check_fits(const Matrix& matrix, const Activations::State& x) {
   EXO_CHECK(matrix.cols == x.cols && matrix.padded_cols <= x.padded_cols);
   EXO_CHECK(x.has_codes == needs_codes(matrix.encoding, x.precision));
-  if (x.has_codes) EXO_CHECK(x.group == activation_group(matrix.encoding));
-  if (!x.has_codes && matrix.encoding.kind != Encoding::Kind::kDense)
-    EXO_CHECK(x.group == matrix.encoding.group_size);
+  if (matrix.encoding.kind != Encoding::Kind::kDense)
+    EXO_CHECK(x.group == preparation_group(matrix.encoding, x.precision));
 }
 
 // Several chunks per worker, so that a worker that was interrupted does not hold up the others, but
@@ -289,14 +296,14 @@ void multiply_add(const Matrix& matrix, const Activations& x, float* y, std::siz
   run_one(matrix, x, y, stride, /*add=*/true, pool);
 }
 
-void multiply_swiglu(const Matrix& gate_up, const Activations& activations, float* y,
-                     std::size_t stride, ThreadPool& pool) {
+void multiply_gated(const Matrix& gate_up, Activation activation, const Activations& activations,
+                    float* y, std::size_t stride, ThreadPool& pool) {
   const Activations::State& x = activations.state();
   EXO_CHECK(gate_up.interleaved);
   check_fits(gate_up, x);
   const TileLayout layout = tile_layout(gate_up.encoding, gate_up.cols, gate_up.tile_rows);
   TileKernel* const kernel = kernel_for(gate_up, x.precision);
-  const auto activate = swiglu.pick(active_isa());
+  GatedFn* const activate = gated(activation, active_isa());
   const std::size_t pairs = gate_up.part_tiles[0];
   pool.parallel_for(
       pairs, std::max<std::size_t>(1, tile_grain(pairs, x.count, pool)),

@@ -9,6 +9,7 @@
 
 #include "kernels/matrix.h"
 #include "kernels/thread_pool.h"
+#include "kernels/vector_ops.h"
 
 namespace exo::kernels {
 
@@ -41,6 +42,9 @@ class Activations {
 void prepare(Activations& activations, const float* x, std::size_t count, std::size_t cols,
              std::size_t stride, const Encoding& encoding, Precision precision, ThreadPool& pool);
 
+// Whether activations prepared for one encoding serve the other.
+bool same_preparation(const Encoding& a, const Encoding& b, Precision precision);
+
 // One product out of several that share their activations and a parallel region. `part` p of the
 // matrix (its sources, in order) goes to y[p]: f32[count, part_rows[p]], rows `stride[p]` floats
 // apart.
@@ -59,8 +63,8 @@ void multiply(const Matrix& matrix, const Activations& x, float* y, std::size_t 
 void multiply_add(const Matrix& matrix, const Activations& x, float* y, std::size_t stride,
                   ThreadPool& pool);
 
-// y = silu(x·Gᵀ) ∘ (x·Uᵀ) of an interleaved matrix: f32[count, rows of one source].
-void multiply_swiglu(const Matrix& gate_up, const Activations& x, float* y, std::size_t stride,
-                     ThreadPool& pool);
+// y = activation(x·Gᵀ) ∘ (x·Uᵀ) of an interleaved matrix: f32[count, rows of one source].
+void multiply_gated(const Matrix& gate_up, Activation activation, const Activations& x, float* y,
+                    std::size_t stride, ThreadPool& pool);
 
 }  // namespace exo::kernels

@@ -11,6 +11,7 @@
 #include "core/bytes.h"
 #include "core/check.h"
 #include "kernels/isa.h"
+#include "kernels/row_reader.h"
 #include "kernels/tile_layout.h"
 #include "kernels/vector_ops.h"
 
@@ -34,91 +35,6 @@ bool is_finite(FloatType type, const std::byte* number) {
   return false;
 }
 
-std::size_t block_bytes(RowLayout layout) {
-  switch (layout) {
-    case RowLayout::kQ4_0:
-      return 18;
-    case RowLayout::kQ4_1:
-      return 20;
-    case RowLayout::kQ8_0:
-      return 34;
-    default:
-      return 0;
-  }
-}
-
-// Bytes of one row in the file (of its codes, for kStream).
-std::size_t row_bytes(const RowSource& source) {
-  switch (source.layout) {
-    case RowLayout::kDense:
-      return source.cols * size_of(source.encoding.type);
-    case RowLayout::kStream:
-      return source.cols * source.encoding.bits / 8;
-    default:
-      return source.cols / kBlockColumns * block_bytes(source.layout);
-  }
-}
-
-// 32 codes out of a little-endian bit stream that begins at a byte.
-void unpack_stream(const std::byte* bytes, std::size_t bits, std::uint8_t* codes) {
-  const std::uint64_t mask = (1U << bits) - 1;
-  for (std::size_t i = 0; i < kBlockColumns; i += 8, bytes += bits, codes += 8) {
-    std::uint64_t word = 0;  // eight codes fill `bits` bytes
-    std::memcpy(&word, bytes, bits);
-    for (std::size_t j = 0; j < 8; ++j)
-      codes[j] = static_cast<std::uint8_t>((word >> (bits * j)) & mask);
-  }
-}
-
-void unpack_stream4(const std::byte* bytes, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    const auto byte = std::to_integer<std::uint8_t>(bytes[i]);
-    codes[2 * i] = byte & 15;
-    codes[2 * i + 1] = byte >> 4;
-  }
-}
-
-// 32 codes of GGUF's half-split nibbles.
-void unpack_nibbles(const std::byte* bytes, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    const auto byte = std::to_integer<std::uint8_t>(bytes[i]);
-    codes[i] = byte & 15;
-    codes[i + 16] = byte >> 4;
-  }
-}
-
-// Signed bytes become unsigned codes with zero point 128.
-void unpack_signed(const std::byte* bytes, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < kBlockColumns; ++i) {
-    codes[i] = static_cast<std::uint8_t>(std::to_integer<std::uint8_t>(bytes[i]) ^ 0x80U);
-  }
-}
-
-void read_codes(const RowSource& source, const std::byte* row, std::size_t block,
-                std::uint8_t* codes) {
-  switch (source.layout) {
-    case RowLayout::kQ4_0:
-      return unpack_nibbles(row + block * 18 + 2, codes);
-    case RowLayout::kQ4_1:
-      return unpack_nibbles(row + block * 20 + 4, codes);
-    case RowLayout::kQ8_0:
-      return unpack_signed(row + block * 34 + 2, codes);
-    case RowLayout::kStream: {
-      const std::byte* bytes = row + block * 4 * source.encoding.bits;
-      if (source.encoding.bits == 8) {
-        std::memcpy(codes, bytes, kBlockColumns);
-      } else if (source.encoding.bits == 4) {
-        unpack_stream4(bytes, codes);
-      } else {
-        unpack_stream(bytes, source.encoding.bits, codes);
-      }
-      return;
-    }
-    case RowLayout::kDense:
-      return;
-  }
-}
-
 // Packs one tile; the source's rows of its lanes are looked up once.
 class TilePacker {
  public:
@@ -136,12 +52,18 @@ class TilePacker {
 
   // False: a scale, bias or number is NaN or infinite.
   bool pack() {
-    if (source_.encoding.kind == Encoding::Kind::kDense) return pack_dense();
-    const std::size_t used = source_.cols / source_.encoding.group_size;
-    for (std::size_t group = 0; group < used; ++group) {
-      if (!pack_header(group)) return false;
-      pack_codes(group);
+    const Encoding& encoding = source_.encoding;
+    if (encoding.kind == Encoding::Kind::kDense) return pack_dense();
+    if (encoding.scales == Encoding::Scales::kTwoLevel) {
+      for (std::size_t block = 0; block < source_.cols / kSuperBlock; ++block)
+        if (!pack_super_scales(block)) return false;
+    } else {
+      for (std::size_t group = 0; group < divide_up<std::size_t>(source_.cols, encoding.group_size);
+           ++group)
+        if (!pack_scales(group)) return false;
     }
+    for (std::size_t block = 0; block < source_.cols / kBlockColumns; ++block)
+      if (!pack_codes(block)) return false;
     return true;
   }
 
@@ -162,45 +84,77 @@ class TilePacker {
     return true;
   }
 
-  // Scales, then biases, of all lanes.
-  bool pack_header(std::size_t group) {
-    const std::size_t size = size_of(source_.encoding.type);
-    std::byte* header = tile_ + layout_.header_at(group);
-    const bool has_bias = source_.encoding.kind == Encoding::Kind::kAffine;
+  // A group's scale and bias, of all lanes.
+  bool pack_scales(std::size_t group) {
+    const Encoding& encoding = source_.encoding;
+    const HeadOffsets at =
+        head_offsets(encoding, layout_.tile_rows, group % layout_.groups_per_chunk);
+    std::byte* head = tile_ + layout_.head_at(group);
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      const auto [scale, bias] = scale_and_bias(rows_[lane], group);
-      if (!is_finite(source_.encoding.type, scale)) return false;
-      std::memcpy(header + lane * size, scale, size);
-      if (!has_bias) continue;
-      if (!is_finite(source_.encoding.type, bias)) return false;
-      std::memcpy(header + (layout_.tile_rows + lane) * size, bias, size);
+      const ScaleAddress from = find_scale(source_, rows_[lane], group);
+      if (encoding.scales != Encoding::Scales::kNumbers) {
+        const auto byte = scale_byte(std::to_integer<std::uint8_t>(*from.scale));
+        if (!byte) return false;
+        head[at.scale + lane] = std::byte{*byte};
+        continue;
+      }
+      const std::size_t size = size_of(encoding.type);
+      if (!is_finite(encoding.type, from.scale)) return false;
+      std::memcpy(head + at.scale + lane * size, from.scale, size);
+      if (!has_bias(encoding)) continue;
+      if (!is_finite(encoding.type, from.bias)) return false;
+      std::memcpy(head + at.bias + lane * size, from.bias, size);
     }
     return true;
   }
 
-  std::pair<const std::byte*, const std::byte*> scale_and_bias(std::size_t row,
-                                                               std::size_t group) const {
-    if (source_.layout != RowLayout::kStream) {
-      const std::byte* block =
-          source_.codes + row * row_bytes(source_) + group * block_bytes(source_.layout);
-      return {block, block + 2};
-    }
-    const std::size_t at = (row * (source_.cols / source_.encoding.group_size) + group) *
-                           size_of(source_.encoding.type);
-    return {source_.scales + at, source_.biases == nullptr ? nullptr : source_.biases + at};
+  // GGUF's E4M3 scales have no sign, and 0x7f is zero (gguf.md 2.3). Nothing: an infinite scale.
+  std::optional<std::uint8_t> scale_byte(std::uint8_t byte) const {
+    if (source_.encoding.scales == Encoding::Scales::kE8m0 && byte == 255) return std::nullopt;
+    if (source_.layout != RowLayout::kNvfp4) return byte;
+    byte &= 0x7f;
+    return byte == 0x7f ? std::uint8_t{0} : byte;
   }
 
-  void pack_codes(std::size_t group) {
-    const std::size_t blocks = source_.encoding.group_size / kBlockColumns;
-    const std::size_t stride = row_bytes(source_);
-    std::byte* out = tile_ + layout_.codes_at(group);
-    for (std::size_t b = 0; b < blocks; ++b) {
-      alignas(64) std::uint8_t codes[kMaxTileRows][kBlockColumns] = {};
-      for (std::size_t lane = 0; lane < lanes_; ++lane) {
-        read_codes(source_, source_.codes + rows_[lane] * stride, group * blocks + b, codes[lane]);
+  bool pack_super_scales(std::size_t block) {
+    const Encoding& encoding = source_.encoding;
+    const std::size_t groups = layout_.groups_per_chunk, rows = layout_.tile_rows;
+    std::byte* head = tile_ + layout_.head_at(block * groups);
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      const SuperScales scales =
+          read_super_scales(source_, source_.codes + rows_[lane] * row_bytes(source_), block);
+      if ((scales.d & 0x7c00U) == 0x7c00U || (scales.dmin & 0x7c00U) == 0x7c00U) return false;
+      store(head + 2 * lane, scales.d);
+      if (has_bias(encoding)) store(head + 2 * (rows + lane), scales.dmin);
+      for (std::size_t group = 0; group < groups; ++group) {
+        const HeadOffsets at = head_offsets(encoding, rows, group);
+        head[at.scale + lane] = std::byte{scales.scale[group]};
+        if (at.bias != at.scale) head[at.bias + lane] = std::byte{scales.bias[group]};
       }
-      pack_block(codes, out + b * 4 * layout_.tile_rows * source_.encoding.bits);
     }
+    return true;
+  }
+
+  bool pack_codes(std::size_t block) {
+    const std::size_t stride = row_bytes(source_);
+    alignas(64) std::uint8_t codes[kMaxTileRows][kBlockColumns] = {};
+    for (std::size_t lane = 0; lane < lanes_; ++lane) {
+      read_codes(source_, source_.codes + rows_[lane] * stride, block, codes[lane]);
+      if (source_.encoding.kind == Encoding::Kind::kFloat8 && !order_float8(codes[lane]))
+        return false;
+    }
+    pack_block(codes, tile_ + layout_.codes_at(block));
+    return true;
+  }
+
+  // Swaps the inner columns of each quad; false: a code is NaN.
+  static bool order_float8(std::uint8_t* codes) {
+    bool finite = true;
+    for (std::size_t i = 0; i < kBlockColumns; i += 4) {
+      std::swap(codes[i + 1], codes[i + 2]);
+      for (std::size_t k = 0; k < 4; ++k) finite &= (codes[i + k] & 0x7f) != 0x7f;
+    }
+    return finite;
   }
 
   void pack_block(const std::uint8_t (&codes)[kMaxTileRows][kBlockColumns], std::byte* out) {
@@ -241,8 +195,15 @@ void check_sources(std::span<const RowSource> sources, Arrangement arrangement) 
     EXO_CHECK(source.encoding == sources[0].encoding && source.cols == sources[0].cols);
     EXO_CHECK(source.rows > 0 && source.cols > 0);
     EXO_CHECK(source.row_map.empty() || source.row_map.size() == source.rows);
-    if (source.encoding.kind != Encoding::Kind::kDense)
-      EXO_CHECK(source.cols % source.encoding.group_size == 0);
+    if (source.encoding.kind == Encoding::Kind::kDense) continue;
+    const bool two_level = source.encoding.scales == Encoding::Scales::kTwoLevel;
+    const std::size_t unit = source.layout == RowLayout::kFloat8Squares ? kBlockColumns
+                             : two_level                                ? kSuperBlock
+                             : source.layout == RowLayout::kNvfp4       ? 64
+                             : source.layout == RowLayout::kStream
+                                 ? std::max<std::size_t>(source.encoding.group_size, kBlockColumns)
+                                 : source.encoding.group_size;
+    EXO_CHECK(source.cols % unit == 0);
   }
   if (arrangement == Arrangement::kInterleaved) {
     EXO_CHECK(sources.size() == 2 && sources[0].rows == sources[1].rows);

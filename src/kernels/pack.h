@@ -15,13 +15,28 @@ namespace exo::kernels {
 
 // The layout of a row in a file.
 enum class RowLayout : std::uint8_t {
-  kDense,   // numbers of encoding.type, one after another
-  kStream,  // MLX affine: codes as a little-endian bit stream; scales and biases apart, both of
-            // encoding.type
-  kQ4_0,    // GGUF blocks of 32 columns: scales (f16), biases and codes together
+  kDense,          // numbers of encoding.type, one after another
+  kStream,         // MLX: codes as a little-endian bit stream; scales and biases apart, as
+                   // encoding.scales and encoding.type say
+  kFloat8Squares,  // E4M3 codes, with f32 scales apart, one per square of 128 × 128 weights
+  // GGUF blocks, which hold scales and codes together
+  kQ4_0,
   kQ4_1,
+  kQ5_0,
+  kQ5_1,
   kQ8_0,
+  kIq4Nl,
+  kMxfp4,
+  kNvfp4,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+  kIq4Xs,
 };
+
+inline constexpr std::size_t kFloat8Square = 128;
 
 // A matrix [rows, cols] in a file's memory, which must stay mapped while it is packed. Addresses
 // may be unaligned. The caller has checked that every row is there.
@@ -30,7 +45,7 @@ struct RowSource {
   Encoding encoding;  // the tiles' encoding that it packs into, without loss
   std::size_t rows = 0, cols = 0;
   const std::byte* codes = nullptr;   // or blocks, or numbers
-  const std::byte* scales = nullptr;  // kStream only
+  const std::byte* scales = nullptr;  // kStream and kFloat8Squares only
   const std::byte* biases = nullptr;  // kStream only
   // Row r of the result is row row_map[r] of the file; empty: the file's own order.
   std::span<const std::uint32_t> row_map = {};
@@ -46,8 +61,8 @@ enum class Arrangement : std::uint8_t {
 // Packs `sources` (same encoding and cols) into one matrix, tiles spread over `pool`. `consumed(i,
 // begin, end)`, if given, is told that file rows [begin, end) of source i are no longer needed, so
 // that their pages can be dropped; only for sources without row_map, on any thread. Errors:
-// kNoSpace: no memory for the tiles; kInvalidInput: NaN or infinity in scales, biases or numbers
-// (`subject` is left to the caller).
+// kNoSpace: no memory for the tiles; kInvalidInput: NaN or infinity in scales, biases, numbers or
+// E4M3 codes (`subject` is left to the caller).
 Result<Matrix> pack(
     std::span<const RowSource> sources, Arrangement arrangement, ThreadPool& pool,
     FunctionRef<void(std::size_t source, std::size_t begin, std::size_t end)> consumed);

@@ -1,19 +1,21 @@
-// Tiles of 8 rows: a vector holds four columns of all of them, a lane is an output row.
-#include "kernels/tile_kernel.h"
-
+// tile_loops.h on 8 rows: a vector holds four columns of all of them.
 #include <immintrin.h>
 
-namespace exo::kernels::avx2 {
+#include "kernels/tile_loops.h"
+
+namespace exo::kernels {
 namespace {
 
 #define EXO_INLINE __attribute__((always_inline)) static inline
 
-constexpr std::size_t kRows = 8;
-constexpr std::size_t kQuads = 8;  // of a block of 32 columns
 constexpr std::size_t kVector = 32;
 
 EXO_INLINE __m256i load(const std::byte* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+}
+
+EXO_INLINE __m128i load_bytes(const std::byte* p) {
+  return _mm_loadl_epi64(reinterpret_cast<const __m128i*>(p));
 }
 
 // `v` moved by kShift bits, to the right if positive, and the bits of `mask` kept.
@@ -73,239 +75,149 @@ EXO_INLINE void load_codes(const std::byte* p, __m256i (&v)[kQuads]) {
   }
 }
 
-EXO_INLINE __m256 load_numbers(const std::byte* p, FloatType type) {
-  if (type == FloatType::kF32) return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
-  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
-  if (type == FloatType::kF16) return _mm256_cvtph_ps(half);
-  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
-}
+struct Simd {
+  using Ints = __m256i;
+  using Floats = __m256;
+  static constexpr std::size_t kRows = 8;
+  static constexpr int kMostRows = 4;
+  static constexpr std::size_t kPrefetch = 0;
 
-EXO_INLINE __m256i broadcast(const std::int8_t* q) {
-  int word;
-  __builtin_memcpy(&word, q, 4);
-  return _mm256_set1_epi32(word);
-}
+  EXO_INLINE Floats zero() { return _mm256_setzero_ps(); }
+  EXO_INLINE Floats set1(float x) { return _mm256_set1_ps(x); }
+  EXO_INLINE Ints set1_int(int x) { return _mm256_set1_epi32(x); }
+  EXO_INLINE Floats add(Floats a, Floats b) { return _mm256_add_ps(a, b); }
+  EXO_INLINE Ints add(Ints a, Ints b) { return _mm256_add_epi32(a, b); }
+  EXO_INLINE Floats sub(Floats a, Floats b) { return _mm256_sub_ps(a, b); }
+  EXO_INLINE Floats mul(Floats a, Floats b) { return _mm256_mul_ps(a, b); }
+  EXO_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm256_fmadd_ps(a, b, c); }
+  EXO_INLINE Floats to_floats(Ints v) { return _mm256_cvtepi32_ps(v); }
+  EXO_INLINE void store(float* p, Floats v) { _mm256_storeu_ps(p, v); }
 
-// Σ of four codes × activations per lane. maddubs adds two products in 16 bits, which 7-bit codes
-// cannot overflow; codes of 8 bits arrive as code − 128, whose magnitude is at most 128: 128·127·2
-// < 2¹⁵.
-template <int kBits>
-EXO_INLINE __m256i dot4(__m256i codes, __m256i q) {
-  const __m256i ones = _mm256_set1_epi16(1);
-  if constexpr (kBits == 8) {
-    return _mm256_madd_epi16(
-        _mm256_maddubs_epi16(_mm256_abs_epi8(codes), _mm256_sign_epi8(q, codes)), ones);
+  EXO_INLINE Floats load_numbers(const std::byte* p, FloatType type) {
+    if (type == FloatType::kF32) return _mm256_loadu_ps(reinterpret_cast<const float*>(p));
+    const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+    if (type == FloatType::kF16) return _mm256_cvtph_ps(half);
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16));
   }
-  return _mm256_madd_epi16(_mm256_maddubs_epi16(codes, q), ones);
-}
+  EXO_INLINE void load_bf16_pairs(const std::byte* p, Floats& first, Floats& second) {
+    const Ints pair = load(p);
+    first = _mm256_castsi256_ps(_mm256_slli_epi32(pair, 16));
+    second = _mm256_castsi256_ps(
+        _mm256_and_si256(pair, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
+  }
+  EXO_INLINE Floats unsigned_bytes(const std::byte* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(load_bytes(p)));
+  }
+  EXO_INLINE Floats signed_bytes(const std::byte* p) {
+    return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load_bytes(p)));
+  }
+  EXO_INLINE void nibbles(const std::byte* p, Floats& low, Floats& high) {
+    const Ints v = _mm256_cvtepu8_epi32(load_bytes(p));
+    low = _mm256_cvtepi32_ps(_mm256_and_si256(v, _mm256_set1_epi32(15)));
+    high = _mm256_cvtepi32_ps(_mm256_srli_epi32(v, 4));
+  }
+  // 2^(byte − kBias): the byte as an exponent, or for subnormal numbers a bit of the mantissa.
+  template <int kBias>
+  EXO_INLINE Floats power_of_two(const std::byte* p) {
+    constexpr int kShift = kBias - 127;  // 0 or 1
+    const Ints byte = _mm256_cvtepu8_epi32(load_bytes(p));
+    const Ints normal = _mm256_slli_epi32(_mm256_sub_epi32(byte, _mm256_set1_epi32(kShift)), 23);
+    const Ints small = _mm256_sllv_epi32(_mm256_set1_epi32(0x00400000 >> kShift), byte);
+    const Ints is_normal = _mm256_cmpgt_epi32(byte, _mm256_set1_epi32(kShift));
+    return _mm256_castsi256_ps(_mm256_blendv_epi8(small, normal, is_normal));
+  }
+  // E4M3's sign and other seven bits, moved, are an f16 that is 256 times too small.
+  EXO_INLINE Floats float8_over_256(const std::byte* p) {
+    const __m128i byte = _mm_cvtepu8_epi16(load_bytes(p));
+    const __m128i moved = _mm_srai_epi16(_mm_slli_epi16(byte, 8), 1);
+    return _mm256_cvtph_ps(_mm_and_si128(moved, _mm_set1_epi16(static_cast<short>(0xbf80))));
+  }
+  EXO_INLINE void float8_over_256(const std::byte* p, Floats (&values)[4]) {
+    const Ints v = load(p), bits = _mm256_set1_epi16(static_cast<short>(0xbf80));
+    const Ints even = _mm256_and_si256(_mm256_srai_epi16(_mm256_slli_epi16(v, 8), 1), bits);
+    const Ints odd = _mm256_and_si256(_mm256_srai_epi16(v, 1), bits);
+    values[0] = _mm256_cvtph_ps(_mm256_castsi256_si128(even));
+    values[1] = _mm256_cvtph_ps(_mm256_extracti128_si256(even, 1));
+    values[2] = _mm256_cvtph_ps(_mm256_castsi256_si128(odd));
+    values[3] = _mm256_cvtph_ps(_mm256_extracti128_si256(odd, 1));
+  }
+  EXO_INLINE Floats set1_pair(const float* p) {
+    double pair;
+    __builtin_memcpy(&pair, p, 8);
+    return _mm256_castpd_ps(_mm256_set1_pd(pair));
+  }
+  // Each lane of `v` twice.
+  EXO_INLINE void twice(Floats v, Floats& low, Floats& high) {
+    low = _mm256_permutevar8x32_ps(v, _mm256_set_epi32(3, 3, 2, 2, 1, 1, 0, 0));
+    high = _mm256_permutevar8x32_ps(v, _mm256_set_epi32(7, 7, 6, 6, 5, 5, 4, 4));
+  }
+  // The sums of neighbouring lanes of both.
+  EXO_INLINE Floats add_pairs(Floats low, Floats high) {
+    const Floats sums = _mm256_hadd_ps(low, high);  // the halves of low and high take turns
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(sums), 0xd8));
+  }
 
-template <int kBits, bool kAffine, int kRowsX>
-EXO_INLINE void fast_rows(const TileView& tile, const ActivationView& x, float* out,
-                          std::size_t out_stride) {
-  const TileLayout& layout = *tile.layout;
-  const FloatType type = tile.encoding->type;
-  const std::size_t number_bytes = type == FloatType::kF32 ? 4 : 2;
-  const std::size_t subgroups = tile.encoding->group_size / x.group_size,
-                    blocks = x.group_size / kBlockColumns;
-  // What the accumulator starts from, in units of Σq: minus the zero point, plus the 128 that 8-bit
-  // codes were moved by.
-  const int start = (kAffine ? 0 : -(1 << (kBits - 1))) + (kBits == 8 ? 128 : 0);
-  const __m256i flip = _mm256_set1_epi8(static_cast<char>(0x80));
-
-  __m256 acc[kRowsX];
-  for (int m = 0; m < kRowsX; ++m) acc[m] = _mm256_setzero_ps();
-  const std::int8_t* q = x.q;
-  std::size_t subgroup = 0;
-  for (std::size_t first = 0; first < layout.groups; first += layout.groups_per_header) {
-    const std::byte* header = tile.data + first * (layout.header_bytes + layout.code_bytes);
-    const std::byte* codes = header + layout.groups_per_header * layout.header_bytes;
-    for (std::size_t within = 0; within < layout.groups_per_header;
-         ++within, header += layout.header_bytes) {
-      const __m256 scale = load_numbers(header, type);
-      __m256 bias = _mm256_setzero_ps();
-      if constexpr (kAffine) bias = load_numbers(header + kRows * number_bytes, type);
-      for (std::size_t sub = 0; sub < subgroups; ++sub, ++subgroup) {
-        __m256i dot[kRowsX];
-        for (int m = 0; m < kRowsX; ++m)
-          dot[m] = _mm256_set1_epi32(start * x.code_sum[m * x.group_stride + subgroup]);
-        for (std::size_t b = 0; b < blocks; ++b, q += kBlockColumns, codes += kBits * kVector) {
-          __m256i v[kQuads];
-          load_codes<kBits>(codes, v);
-          for (std::size_t i = 0; i < kQuads; ++i) {
-            const __m256i quad = kBits == 8 ? _mm256_xor_si256(v[i], flip) : v[i];
-            for (int m = 0; m < kRowsX; ++m) {
-              dot[m] = _mm256_add_epi32(dot[m],
-                                        dot4<kBits>(quad, broadcast(q + m * x.col_stride + 4 * i)));
-            }
-          }
-        }
-        for (int m = 0; m < kRowsX; ++m) {
-          const std::size_t at = m * x.group_stride + subgroup;
-          acc[m] = _mm256_fmadd_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(dot[m]), scale),
-                                   _mm256_set1_ps(x.scale[at]), acc[m]);
-          if constexpr (kAffine) acc[m] = _mm256_fmadd_ps(bias, _mm256_set1_ps(x.sum[at]), acc[m]);
-        }
-      }
+  // Codes of 8 bits and table values are signed here, since maddubs adds two products in 16 bits:
+  // 7-bit codes cannot overflow them, and of signed bytes 128·127·2 < 2¹⁵.
+  template <typename F>
+  static constexpr bool is_signed() {
+    return F::kBits == 8 || F::kTable;
+  }
+  // What load_values has added to a value.
+  template <typename F>
+  static constexpr int offset() {
+    if (F::kBits == 8) return F::kKind == Kind::kAffine ? -128 : 0;
+    return F::kKind == Kind::kSymmetric ? 1 << (F::kBits - 1) : 0;
+  }
+  template <typename F>
+  EXO_INLINE void load_values(const std::byte* p, Ints (&v)[kQuads]) {
+    load_codes<F::kBits>(p, v);
+    if constexpr (F::kBits == 8) {
+      const Ints flip = _mm256_set1_epi8(static_cast<char>(0x80));
+      for (Ints& quad : v) quad = _mm256_xor_si256(quad, flip);
+    } else if constexpr (F::kTable) {
+      const auto* values = F::kKind == Kind::kNonlinear ? kNonlinearValues : kFloat4Doubled;
+      const Ints table =
+          _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values)));
+      for (Ints& quad : v) quad = _mm256_shuffle_epi8(table, quad);
     }
   }
-  for (int m = 0; m < kRowsX; ++m) _mm256_storeu_ps(out + m * out_stride, acc[m]);
-}
-
-template <int kBits, bool kAffine, int kRowsX>
-EXO_INLINE void exact_rows(const TileView& tile, const ActivationView& x, float* out,
-                           std::size_t out_stride) {
-  const TileLayout& layout = *tile.layout;
-  const FloatType type = tile.encoding->type;
-  const std::size_t number_bytes = type == FloatType::kF32 ? 4 : 2;
-  const std::size_t blocks = tile.encoding->group_size / kBlockColumns;
-  const __m256i byte = _mm256_set1_epi32(255),
-                zero = _mm256_set1_epi32(kAffine ? 0 : 1 << (kBits - 1));
-
-  __m256 acc[kRowsX];
-  for (int m = 0; m < kRowsX; ++m) acc[m] = _mm256_setzero_ps();
-  const float* column = x.x;
-  for (std::size_t group = 0; group < layout.groups; ++group) {
-    const std::size_t within = group % layout.groups_per_header;
-    const std::byte* base =
-        tile.data + (group - within) * (layout.header_bytes + layout.code_bytes);
-    const std::byte* header = base + within * layout.header_bytes;
-    const std::byte* codes =
-        base + layout.groups_per_header * layout.header_bytes + within * layout.code_bytes;
-    __m256 dot[kRowsX];
-    for (int m = 0; m < kRowsX; ++m) dot[m] = _mm256_setzero_ps();
-    for (std::size_t b = 0; b < blocks; ++b, column += kBlockColumns, codes += kBits * kVector) {
-      __m256i v[kQuads];
-      load_codes<kBits>(codes, v);
-      for (std::size_t i = 0; i < kQuads; ++i) {
-        for (int k = 0; k < 4; ++k) {
-          const __m256i code = _mm256_and_si256(_mm256_srli_epi32(v[i], 8 * k), byte);
-          const __m256 weight = _mm256_cvtepi32_ps(_mm256_sub_epi32(code, zero));
-          for (int m = 0; m < kRowsX; ++m) {
-            dot[m] = _mm256_fmadd_ps(weight, _mm256_set1_ps(column[m * x.col_stride + 4 * i + k]),
-                                     dot[m]);
-          }
-        }
-      }
+  template <typename F>
+  EXO_INLINE Ints add_dot(Ints sum, Ints values, const std::int8_t* q) {
+    int word;
+    __builtin_memcpy(&word, q, 4);
+    Ints x = _mm256_set1_epi32(word);
+    if constexpr (is_signed<F>()) {
+      x = _mm256_sign_epi8(x, values);
+      values = _mm256_abs_epi8(values);
     }
-    const __m256 scale = load_numbers(header, type);
-    for (int m = 0; m < kRowsX; ++m) acc[m] = _mm256_fmadd_ps(dot[m], scale, acc[m]);
-    if constexpr (kAffine) {
-      const __m256 bias = load_numbers(header + kRows * number_bytes, type);
-      for (int m = 0; m < kRowsX; ++m) {
-        acc[m] = _mm256_fmadd_ps(bias, _mm256_set1_ps(x.x_sum[m * x.group_stride + group]), acc[m]);
-      }
+    const Ints pairs = _mm256_maddubs_epi16(values, x);
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
+  }
+  template <typename F, int kByte>
+  EXO_INLINE Floats value_of_byte(Ints v) {
+    if constexpr (is_signed<F>()) {
+      const Ints value = _mm256_srai_epi32(_mm256_slli_epi32(v, 24 - 8 * kByte), 24);
+      return _mm256_cvtepi32_ps(_mm256_sub_epi32(value, _mm256_set1_epi32(offset<F>())));
     }
+    const Ints code = _mm256_and_si256(_mm256_srli_epi32(v, 8 * kByte), _mm256_set1_epi32(255));
+    return _mm256_cvtepi32_ps(_mm256_sub_epi32(code, _mm256_set1_epi32(offset<F>())));
   }
-  for (int m = 0; m < kRowsX; ++m) _mm256_storeu_ps(out + m * out_stride, acc[m]);
-}
-
-template <FloatType kType, int kRowsX>
-EXO_INLINE void dense_rows(const TileView& tile, const ActivationView& x, float* out,
-                           std::size_t out_stride) {
-  constexpr std::size_t kPairBytes = kType == FloatType::kF32 ? 64 : 32;  // two columns of 8 rows
-  __m256 even[kRowsX], odd[kRowsX];
-  for (int m = 0; m < kRowsX; ++m) even[m] = odd[m] = _mm256_setzero_ps();
-  const std::byte* p = tile.data;
-  for (std::size_t col = 0; col < tile.layout->padded_cols; col += 2, p += kPairBytes) {
-    __m256 first, second;
-    if constexpr (kType == FloatType::kBf16) {
-      const __m256i pair = load(p);
-      first = _mm256_castsi256_ps(_mm256_slli_epi32(pair, 16));
-      second = _mm256_castsi256_ps(
-          _mm256_and_si256(pair, _mm256_set1_epi32(static_cast<int>(0xffff0000U))));
-    } else {
-      first = load_numbers(p, kType);
-      second = load_numbers(p + kPairBytes / 2, kType);
-    }
-    for (int m = 0; m < kRowsX; ++m) {
-      const float* row = x.x + m * x.col_stride + col;
-      even[m] = _mm256_fmadd_ps(first, _mm256_set1_ps(row[0]), even[m]);
-      odd[m] = _mm256_fmadd_ps(second, _mm256_set1_ps(row[1]), odd[m]);
-    }
-  }
-  for (int m = 0; m < kRowsX; ++m)
-    _mm256_storeu_ps(out + m * out_stride, _mm256_add_ps(even[m], odd[m]));
-}
-
-EXO_INLINE ActivationView from_row(const ActivationView& x, std::size_t m) {
-  ActivationView view = x;
-  if (x.q != nullptr) {
-    view.q += m * x.col_stride;
-    view.scale += m * x.group_stride;
-    view.sum += m * x.group_stride;
-    view.code_sum += m * x.group_stride;
-  }
-  if (x.x != nullptr) {
-    view.x += m * x.col_stride;
-    view.x_sum += m * x.group_stride;
-  }
-  return view;
-}
-
-template <int kBits, bool kAffine>
-void fast(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
-          std::size_t out_stride) {
-  std::size_t m = 0;
-  for (; m + 4 <= count; m += 4)
-    fast_rows<kBits, kAffine, 4>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m < count; ++m)
-    fast_rows<kBits, kAffine, 1>(tile, from_row(x, m), out + m * out_stride, out_stride);
-}
-
-template <int kBits, bool kAffine>
-void exact(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
-           std::size_t out_stride) {
-  std::size_t m = 0;
-  for (; m + 4 <= count; m += 4)
-    exact_rows<kBits, kAffine, 4>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m < count; ++m)
-    exact_rows<kBits, kAffine, 1>(tile, from_row(x, m), out + m * out_stride, out_stride);
-}
-
-template <FloatType kType>
-void dense(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
-           std::size_t out_stride) {
-  std::size_t m = 0;
-  for (; m + 4 <= count; m += 4)
-    dense_rows<kType, 4>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m < count; ++m)
-    dense_rows<kType, 1>(tile, from_row(x, m), out + m * out_stride, out_stride);
-}
-
-template <bool kAffine>
-TileKernel* grouped_kernel(int bits, bool is_fast) {
-  switch (bits) {
-    case 2:
-      return is_fast ? fast<2, kAffine> : exact<2, kAffine>;
-    case 3:
-      return is_fast ? fast<3, kAffine> : exact<3, kAffine>;
-    case 4:
-      return is_fast ? fast<4, kAffine> : exact<4, kAffine>;
-    case 5:
-      return is_fast ? fast<5, kAffine> : exact<5, kAffine>;
-    case 6:
-      return is_fast ? fast<6, kAffine> : exact<6, kAffine>;
-    default:
-      return is_fast ? fast<8, kAffine> : exact<8, kAffine>;
-  }
-}
+};
 
 }  // namespace
 
+namespace avx2 {
+
 TileKernel* tile_kernel(const Encoding& encoding, bool is_fast) {
-  if (encoding.kind == Encoding::Kind::kDense) {
-    if (encoding.type == FloatType::kF32) return dense<FloatType::kF32>;
-    return encoding.type == FloatType::kF16 ? dense<FloatType::kF16> : dense<FloatType::kBf16>;
-  }
-  return encoding.kind == Encoding::Kind::kAffine ? grouped_kernel<true>(encoding.bits, is_fast)
-                                                  : grouped_kernel<false>(encoding.bits, is_fast);
+  return kernel_of<Simd>(encoding, is_fast);
 }
 
 void quantize_row(const float* x, std::size_t n, std::size_t padded, std::size_t group,
                   const QuantizedRow& out) {
   const __m256i absolute = _mm256_set1_epi32(0x7fffffff);
   for (std::size_t begin = 0, g = 0; begin < padded; begin += group, ++g) {
-    __m256 v[8];  // a group has 32 or 64 columns
+    __m256 v[8];  // a group has 16, 32 or 64 columns
     const std::size_t vectors = group / 8;
     __m256i max_bits = _mm256_setzero_si256();
     for (std::size_t i = 0; i < vectors; ++i) {
@@ -343,4 +255,5 @@ void quantize_row(const float* x, std::size_t n, std::size_t padded, std::size_t
 
 #undef EXO_INLINE
 
-}  // namespace exo::kernels::avx2
+}  // namespace avx2
+}  // namespace exo::kernels

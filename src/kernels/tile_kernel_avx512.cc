@@ -1,20 +1,18 @@
-// Tiles of 16 rows: a vector holds four columns of all of them, a lane is an output row.
-#include "kernels/tile_kernel.h"
-
+// tile_loops.h on 16 rows: a vector holds four columns of all of them.
 #include <immintrin.h>
 
-namespace exo::kernels::avx512 {
+#include "kernels/tile_loops.h"
+
+namespace exo::kernels {
 namespace {
 
 #define EXO_INLINE __attribute__((always_inline)) static inline
 
-constexpr std::size_t kRows = 16;
-constexpr std::size_t kQuads = 8;  // of a block of 32 columns
-// How far ahead of use the tile is fetched: two to three blocks more than the prefetcher of the
-// processor runs ahead.
-constexpr std::size_t kPrefetch = 3072;
-
 EXO_INLINE __m512i load(const std::byte* p) { return _mm512_loadu_si512(p); }
+
+EXO_INLINE __m128i load_bytes(const std::byte* p) {
+  return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+}
 
 template <int kShift>
 EXO_INLINE __m512i right(__m512i v) {
@@ -81,235 +79,129 @@ EXO_INLINE void load_codes(const std::byte* p, __m512i (&v)[kQuads]) {
   }
 }
 
-// 16 numbers of a group's header.
-EXO_INLINE __m512 load_numbers(const std::byte* p, FloatType type) {
-  if (type == FloatType::kF32) return _mm512_loadu_ps(p);
-  const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
-  if (type == FloatType::kF16) return _mm512_cvtph_ps(half);
-  return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
-}
+struct Simd {
+  using Ints = __m512i;
+  using Floats = __m512;
+  static constexpr std::size_t kRows = 16;
+  static constexpr int kMostRows = 8;  // rows of activations at once
+  // How far ahead of use the tile is fetched: two to three blocks more than the prefetcher of the
+  // processor runs ahead.
+  static constexpr std::size_t kPrefetch = 3072;
 
-EXO_INLINE __m512i broadcast(const std::int8_t* q) {
-  int word;
-  __builtin_memcpy(&word, q, 4);
-  return _mm512_set1_epi32(word);
-}
+  EXO_INLINE Floats zero() { return _mm512_setzero_ps(); }
+  EXO_INLINE Floats set1(float x) { return _mm512_set1_ps(x); }
+  EXO_INLINE Ints set1_int(int x) { return _mm512_set1_epi32(x); }
+  EXO_INLINE Floats add(Floats a, Floats b) { return _mm512_add_ps(a, b); }
+  EXO_INLINE Ints add(Ints a, Ints b) { return _mm512_add_epi32(a, b); }
+  EXO_INLINE Floats sub(Floats a, Floats b) { return _mm512_sub_ps(a, b); }
+  EXO_INLINE Floats mul(Floats a, Floats b) { return _mm512_mul_ps(a, b); }
+  EXO_INLINE Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }
+  EXO_INLINE Floats to_floats(Ints v) { return _mm512_cvtepi32_ps(v); }
+  EXO_INLINE void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
 
-// kRowsX rows of activations at once: the tile's codes are unpacked once for all of them.
-template <int kBits, bool kAffine, int kRowsX>
-EXO_INLINE void fast_rows(const TileView& tile, const ActivationView& x, float* out,
-                          std::size_t out_stride) {
-  const TileLayout& layout = *tile.layout;
-  const FloatType type = tile.encoding->type;
-  const std::size_t number_bytes = type == FloatType::kF32 ? 4 : 2;
-  const std::size_t group_size = tile.encoding->group_size;
-  const std::size_t subgroups = group_size / x.group_size, blocks = x.group_size / kBlockColumns;
-  const int zero = kAffine ? 0 : 1 << (kBits - 1);
-
-  __m512 acc[kRowsX];
-  for (int m = 0; m < kRowsX; ++m) acc[m] = _mm512_setzero_ps();
-  const std::int8_t* q = x.q;
-  std::size_t subgroup = 0;
-  for (std::size_t first = 0; first < layout.groups; first += layout.groups_per_header) {
-    const std::byte* header = tile.data + first * (layout.header_bytes + layout.code_bytes);
-    const std::byte* codes = header + layout.groups_per_header * layout.header_bytes;
-    for (std::size_t within = 0; within < layout.groups_per_header;
-         ++within, header += layout.header_bytes) {
-      const __m512 scale = load_numbers(header, type);
-      __m512 bias = _mm512_setzero_ps();
-      if constexpr (kAffine) bias = load_numbers(header + kRows * number_bytes, type);
-      for (std::size_t sub = 0; sub < subgroups; ++sub, ++subgroup) {
-        __m512i dot[kRowsX], odd = _mm512_setzero_si512();
-        for (int m = 0; m < kRowsX; ++m) {
-          dot[m] = kAffine ? _mm512_setzero_si512()
-                           : _mm512_set1_epi32(-zero * x.code_sum[m * x.group_stride + subgroup]);
-        }
-        for (std::size_t b = 0; b < blocks; ++b, q += kBlockColumns, codes += 8 * kBits * 8) {
-          for (std::size_t line = 0; line < kBits; ++line) {
-            _mm_prefetch(reinterpret_cast<const char*>(codes + kPrefetch + 64 * line), _MM_HINT_T0);
-          }
-          __m512i v[kQuads];
-          load_codes<kBits>(codes, v);
-          for (std::size_t i = 0; i < kQuads; ++i) {
-            // One row alone would wait for each product; two chains keep the units busy.
-            for (int m = 0; m < kRowsX; ++m) {
-              __m512i& sum = kRowsX == 1 && i % 2 == 1 ? odd : dot[m];
-              sum = _mm512_dpbusd_epi32(sum, v[i], broadcast(q + m * x.col_stride + 4 * i));
-            }
-          }
-        }
-        for (int m = 0; m < kRowsX; ++m) {
-          const std::size_t at = m * x.group_stride + subgroup;
-          const __m512 whole =
-              _mm512_cvtepi32_ps(kRowsX == 1 ? _mm512_add_epi32(dot[m], odd) : dot[m]);
-          acc[m] =
-              _mm512_fmadd_ps(_mm512_mul_ps(whole, scale), _mm512_set1_ps(x.scale[at]), acc[m]);
-          if constexpr (kAffine) acc[m] = _mm512_fmadd_ps(bias, _mm512_set1_ps(x.sum[at]), acc[m]);
-        }
-      }
-    }
+  EXO_INLINE Floats load_numbers(const std::byte* p, FloatType type) {
+    if (type == FloatType::kF32) return _mm512_loadu_ps(p);
+    const __m256i half = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
+    if (type == FloatType::kF16) return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
   }
-  for (int m = 0; m < kRowsX; ++m) _mm512_storeu_ps(out + m * out_stride, acc[m]);
-}
-
-template <int kBits, bool kAffine, int kRowsX>
-EXO_INLINE void exact_rows(const TileView& tile, const ActivationView& x, float* out,
-                           std::size_t out_stride) {
-  const TileLayout& layout = *tile.layout;
-  const FloatType type = tile.encoding->type;
-  const std::size_t number_bytes = type == FloatType::kF32 ? 4 : 2;
-  const std::size_t blocks = tile.encoding->group_size / kBlockColumns;
-  const __m512i byte = _mm512_set1_epi32(255),
-                zero = _mm512_set1_epi32(kAffine ? 0 : 1 << (kBits - 1));
-
-  __m512 acc[kRowsX];
-  for (int m = 0; m < kRowsX; ++m) acc[m] = _mm512_setzero_ps();
-  const float* column = x.x;
-  for (std::size_t group = 0; group < layout.groups; ++group) {
-    const std::size_t within = group % layout.groups_per_header;
-    const std::byte* base =
-        tile.data + (group - within) * (layout.header_bytes + layout.code_bytes);
-    const std::byte* header = base + within * layout.header_bytes;
-    const std::byte* codes =
-        base + layout.groups_per_header * layout.header_bytes + within * layout.code_bytes;
-    __m512 dot[kRowsX];
-    for (int m = 0; m < kRowsX; ++m) dot[m] = _mm512_setzero_ps();
-    for (std::size_t b = 0; b < blocks; ++b, column += kBlockColumns, codes += 8 * kBits * 8) {
-      __m512i v[kQuads];
-      load_codes<kBits>(codes, v);
-      for (std::size_t i = 0; i < kQuads; ++i) {
-        for (unsigned k = 0; k < 4; ++k) {
-          const __m512i code = _mm512_and_si512(_mm512_srli_epi32(v[i], 8 * k), byte);
-          const __m512 weight = _mm512_cvtepi32_ps(_mm512_sub_epi32(code, zero));
-          for (int m = 0; m < kRowsX; ++m) {
-            dot[m] = _mm512_fmadd_ps(weight, _mm512_set1_ps(column[m * x.col_stride + 4 * i + k]),
-                                     dot[m]);
-          }
-        }
-      }
-    }
-    const __m512 scale = load_numbers(header, type);
-    for (int m = 0; m < kRowsX; ++m) acc[m] = _mm512_fmadd_ps(dot[m], scale, acc[m]);
-    if constexpr (kAffine) {
-      const __m512 bias = load_numbers(header + kRows * number_bytes, type);
-      for (int m = 0; m < kRowsX; ++m) {
-        acc[m] = _mm512_fmadd_ps(bias, _mm512_set1_ps(x.x_sum[m * x.group_stride + group]), acc[m]);
-      }
-    }
+  EXO_INLINE void load_bf16_pairs(const std::byte* p, Floats& first, Floats& second) {
+    const Ints pair = load(p);
+    first = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));
+    second = _mm512_castsi512_ps(
+        _mm512_and_si512(pair, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
   }
-  for (int m = 0; m < kRowsX; ++m) _mm512_storeu_ps(out + m * out_stride, acc[m]);
-}
-
-template <FloatType kType, int kRowsX>
-EXO_INLINE void dense_rows(const TileView& tile, const ActivationView& x, float* out,
-                           std::size_t out_stride) {
-  constexpr std::size_t kPairBytes = kType == FloatType::kF32 ? 128 : 64;  // two columns of 16 rows
-  __m512 even[kRowsX], odd[kRowsX];
-  for (int m = 0; m < kRowsX; ++m) even[m] = odd[m] = _mm512_setzero_ps();
-  const std::byte* p = tile.data;
-  for (std::size_t col = 0; col < tile.layout->padded_cols; col += 2, p += kPairBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(p + kPrefetch), _MM_HINT_T0);
-    __m512 first, second;
-    if constexpr (kType == FloatType::kBf16) {
-      const __m512i pair = load(p);
-      first = _mm512_castsi512_ps(_mm512_slli_epi32(pair, 16));
-      second = _mm512_castsi512_ps(
-          _mm512_and_si512(pair, _mm512_set1_epi32(static_cast<int>(0xffff0000U))));
-    } else {
-      first = load_numbers(p, kType);
-      second = load_numbers(p + kPairBytes / 2, kType);
-    }
-    for (int m = 0; m < kRowsX; ++m) {
-      const float* row = x.x + m * x.col_stride + col;
-      even[m] = _mm512_fmadd_ps(first, _mm512_set1_ps(row[0]), even[m]);
-      odd[m] = _mm512_fmadd_ps(second, _mm512_set1_ps(row[1]), odd[m]);
-    }
+  EXO_INLINE Floats unsigned_bytes(const std::byte* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(load_bytes(p)));
   }
-  for (int m = 0; m < kRowsX; ++m)
-    _mm512_storeu_ps(out + m * out_stride, _mm512_add_ps(even[m], odd[m]));
-}
-
-EXO_INLINE ActivationView from_row(const ActivationView& x, std::size_t m) {
-  ActivationView view = x;
-  if (x.q != nullptr) {
-    view.q += m * x.col_stride;
-    view.scale += m * x.group_stride;
-    view.sum += m * x.group_stride;
-    view.code_sum += m * x.group_stride;
+  EXO_INLINE Floats signed_bytes(const std::byte* p) {
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load_bytes(p)));
   }
-  if (x.x != nullptr) {
-    view.x += m * x.col_stride;
-    view.x_sum += m * x.group_stride;
+  EXO_INLINE void nibbles(const std::byte* p, Floats& low, Floats& high) {
+    const Ints v = _mm512_cvtepu8_epi32(load_bytes(p));
+    low = _mm512_cvtepi32_ps(_mm512_and_si512(v, _mm512_set1_epi32(15)));
+    high = _mm512_cvtepi32_ps(_mm512_srli_epi32(v, 4));
   }
-  return view;
-}
-
-template <int kBits, bool kAffine>
-void fast(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
-          std::size_t out_stride) {
-  std::size_t m = 0;
-  for (; m + 8 <= count; m += 8)
-    fast_rows<kBits, kAffine, 8>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m + 4 <= count; m += 4)
-    fast_rows<kBits, kAffine, 4>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m < count; ++m)
-    fast_rows<kBits, kAffine, 1>(tile, from_row(x, m), out + m * out_stride, out_stride);
-}
-
-template <int kBits, bool kAffine>
-void exact(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
-           std::size_t out_stride) {
-  std::size_t m = 0;
-  for (; m + 8 <= count; m += 8)
-    exact_rows<kBits, kAffine, 8>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m < count; ++m)
-    exact_rows<kBits, kAffine, 1>(tile, from_row(x, m), out + m * out_stride, out_stride);
-}
-
-template <FloatType kType>
-void dense(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
-           std::size_t out_stride) {
-  std::size_t m = 0;
-  for (; m + 8 <= count; m += 8)
-    dense_rows<kType, 8>(tile, from_row(x, m), out + m * out_stride, out_stride);
-  for (; m < count; ++m)
-    dense_rows<kType, 1>(tile, from_row(x, m), out + m * out_stride, out_stride);
-}
-
-template <bool kAffine>
-TileKernel* grouped_kernel(int bits, bool is_fast) {
-  switch (bits) {
-    case 2:
-      return is_fast ? fast<2, kAffine> : exact<2, kAffine>;
-    case 3:
-      return is_fast ? fast<3, kAffine> : exact<3, kAffine>;
-    case 4:
-      return is_fast ? fast<4, kAffine> : exact<4, kAffine>;
-    case 5:
-      return is_fast ? fast<5, kAffine> : exact<5, kAffine>;
-    case 6:
-      return is_fast ? fast<6, kAffine> : exact<6, kAffine>;
-    default:
-      return is_fast ? fast<8, kAffine> : exact<8, kAffine>;
+  // 2^(byte − kBias), subnormal numbers included.
+  template <int kBias>
+  EXO_INLINE Floats power_of_two(const std::byte* p) {
+    return _mm512_scalef_ps(set1(1), sub(unsigned_bytes(p), set1(kBias)));
   }
-}
+  // E4M3's sign and other seven bits, moved, are an f16 that is 256 times too small.
+  EXO_INLINE Floats float8_over_256(const std::byte* p) {
+    const __m256i byte = _mm256_cvtepu8_epi16(load_bytes(p));
+    const __m256i moved = _mm256_srai_epi16(_mm256_slli_epi16(byte, 8), 1);
+    return _mm512_cvtph_ps(_mm256_and_si256(moved, _mm256_set1_epi16(static_cast<short>(0xbf80))));
+  }
+  EXO_INLINE void float8_over_256(const std::byte* p, Floats (&values)[4]) {
+    const Ints v = load(p), bits = _mm512_set1_epi16(static_cast<short>(0xbf80));
+    const Ints even = _mm512_and_si512(_mm512_srai_epi16(_mm512_slli_epi16(v, 8), 1), bits);
+    const Ints odd = _mm512_and_si512(_mm512_srai_epi16(v, 1), bits);
+    values[0] = _mm512_cvtph_ps(_mm512_castsi512_si256(even));
+    values[1] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(even, 1));
+    values[2] = _mm512_cvtph_ps(_mm512_castsi512_si256(odd));
+    values[3] = _mm512_cvtph_ps(_mm512_extracti64x4_epi64(odd, 1));
+  }
+  EXO_INLINE Floats set1_pair(const float* p) {
+    double pair;
+    __builtin_memcpy(&pair, p, 8);
+    return _mm512_castpd_ps(_mm512_set1_pd(pair));
+  }
+  // Each lane of `v` twice.
+  EXO_INLINE void twice(Floats v, Floats& low, Floats& high) {
+    const Ints lanes = _mm512_set_epi32(7, 7, 6, 6, 5, 5, 4, 4, 3, 3, 2, 2, 1, 1, 0, 0);
+    low = _mm512_permutexvar_ps(lanes, v);
+    high = _mm512_permutexvar_ps(_mm512_add_epi32(lanes, _mm512_set1_epi32(8)), v);
+  }
+  // The sums of neighbouring lanes of both.
+  EXO_INLINE Floats add_pairs(Floats low, Floats high) {
+    const Ints even = _mm512_set_epi32(30, 28, 26, 24, 22, 20, 18, 16, 14, 12, 10, 8, 6, 4, 2, 0);
+    const Ints odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
+    return add(_mm512_permutex2var_ps(low, even, high), _mm512_permutex2var_ps(low, odd, high));
+  }
+
+  // What load_values has added to a value to make it an unsigned byte.
+  template <typename F>
+  static constexpr int offset() {
+    if (F::kKind == Kind::kSymmetric) return 1 << (F::kBits - 1);
+    return F::kKind == Kind::kNonlinear ? 128 : F::kKind == Kind::kFloat4 ? 12 : 0;
+  }
+  template <typename F>
+  EXO_INLINE void load_values(const std::byte* p, Ints (&v)[kQuads]) {
+    load_codes<F::kBits>(p, v);
+    if constexpr (!F::kTable) return;
+    const auto* values = F::kKind == Kind::kNonlinear ? kNonlinearValues : kFloat4Doubled;
+    const Ints table = _mm512_add_epi8(
+        _mm512_broadcast_i32x4(_mm_loadu_si128(reinterpret_cast<const __m128i*>(values))),
+        _mm512_set1_epi8(static_cast<char>(offset<F>())));
+    for (std::size_t i = 0; i < kQuads; ++i) v[i] = _mm512_shuffle_epi8(table, v[i]);
+  }
+  template <typename F>
+  EXO_INLINE Ints add_dot(Ints sum, Ints values, const std::int8_t* q) {
+    int word;
+    __builtin_memcpy(&word, q, 4);
+    return _mm512_dpbusd_epi32(sum, values, _mm512_set1_epi32(word));
+  }
+  template <typename F, int kByte>
+  EXO_INLINE Floats value_of_byte(Ints v) {
+    const Ints code = _mm512_and_si512(_mm512_srli_epi32(v, 8 * kByte), _mm512_set1_epi32(255));
+    return _mm512_cvtepi32_ps(_mm512_sub_epi32(code, _mm512_set1_epi32(offset<F>())));
+  }
+};
 
 }  // namespace
 
+namespace avx512 {
+
 TileKernel* tile_kernel(const Encoding& encoding, bool is_fast) {
-  if (encoding.kind == Encoding::Kind::kDense) {
-    if (encoding.type == FloatType::kF32) return dense<FloatType::kF32>;
-    return encoding.type == FloatType::kF16 ? dense<FloatType::kF16> : dense<FloatType::kBf16>;
-  }
-  return encoding.kind == Encoding::Kind::kAffine ? grouped_kernel<true>(encoding.bits, is_fast)
-                                                  : grouped_kernel<false>(encoding.bits, is_fast);
+  return kernel_of<Simd>(encoding, is_fast);
 }
 
 void quantize_row(const float* x, std::size_t n, std::size_t padded, std::size_t group,
                   const QuantizedRow& out) {
   const __m512i absolute = _mm512_set1_epi32(0x7fffffff);
   for (std::size_t begin = 0, g = 0; begin < padded; begin += group, ++g) {
-    __m512 v[4];  // a group has 32 or 64 columns
+    __m512 v[4];  // a group has 16, 32 or 64 columns
     const std::size_t vectors = group / 16;
     __m512i max_bits = _mm512_setzero_si512();
     for (std::size_t i = 0; i < vectors; ++i) {
@@ -341,4 +233,5 @@ void quantize_row(const float* x, std::size_t n, std::size_t padded, std::size_t
 
 #undef EXO_INLINE
 
-}  // namespace exo::kernels::avx512
+}  // namespace avx512
+}  // namespace exo::kernels

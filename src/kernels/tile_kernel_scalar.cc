@@ -6,75 +6,37 @@
 #include <cmath>
 #include <limits>
 
-#include "core/bytes.h"
-#include "kernels/vector_ops.h"
+#include "kernels/tile_reader.h"
 
 namespace exo::kernels::scalar {
 namespace {
 
-float number_at(const std::byte* data, FloatType type, std::size_t index) {
-  switch (type) {
-    case FloatType::kF32:
-      return load<float>(data + 4 * index);
-    case FloatType::kF16:
-      return f16_to_float(load<std::uint16_t>(data + 2 * index));
-    case FloatType::kBf16:
-      return bf16_to_float(load<std::uint16_t>(data + 2 * index));
-  }
-  return 0;
-}
-
-int code_at(const std::byte* codes, std::size_t bits, std::size_t tile_rows, std::size_t lane,
-            std::size_t col) {
-  const std::size_t vector = 4 * tile_rows, quad = col % kBlockColumns / 4;
-  const std::byte* plane = codes + col / kBlockColumns * vector * bits;
-  const BitPlanes planes = bit_planes(bits);
-  int code = 0;
-  for (std::size_t p = 0, shift = 0; p < planes.count; ++p) {
-    const std::size_t width = planes.bits[p], quads = 8 / width;
-    const int byte = std::to_integer<int>(plane[quad / quads * vector + 4 * lane + col % 4]);
-    code |= ((byte >> (quad % quads * width)) & ((1 << width) - 1)) << shift;
-    shift += width;
-    plane += vector * width;
-  }
-  return code;
-}
-
 void dense(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
            std::size_t out_stride) {
-  const TileLayout& layout = *tile.layout;
-  const FloatType type = tile.encoding->type;
+  const TileReader reader(tile.data, *tile.layout, *tile.encoding);
   for (std::size_t m = 0; m < count; ++m) {
-    for (std::size_t lane = 0; lane < layout.tile_rows; ++lane) {
+    for (std::size_t lane = 0; lane < tile.layout->tile_rows; ++lane) {
       double sum = 0;
-      for (std::size_t col = 0; col < layout.padded_cols; ++col) {
-        const std::size_t index = type == FloatType::kBf16
-                                      ? (col / 2 * layout.tile_rows + lane) * 2 + col % 2
-                                      : col * layout.tile_rows + lane;
-        sum += double{number_at(tile.data, type, index)} * double{x.x[m * x.col_stride + col]};
-      }
+      for (std::size_t col = 0; col < tile.layout->padded_cols; ++col)
+        sum += double{reader.number(lane, col)} * double{x.x[m * x.col_stride + col]};
       out[m * out_stride + lane] = static_cast<float>(sum);
     }
   }
 }
 
-// Σ code·x over one weight group, and Σ x, both already scaled as activations are.
+// Σ value·x over one weight group, and Σ x, both already scaled as activations are.
 struct GroupDot {
   double dot = 0, sum = 0;
 };
 
-GroupDot group_dot(const TileView& tile, const ActivationView& x, bool fast, std::size_t m,
-                   std::size_t lane, std::size_t group) {
-  const Encoding& encoding = *tile.encoding;
-  const std::byte* codes = tile.data + tile.layout->codes_at(group);
-  const int zero = encoding.kind == Encoding::Kind::kSymmetric ? 1 << (encoding.bits - 1) : 0;
+GroupDot group_dot(const TileReader& reader, const ActivationView& x, bool fast, std::size_t m,
+                   std::size_t lane, std::size_t begin, std::size_t end) {
   GroupDot result;
-  for (std::size_t c = 0; c < encoding.group_size; ++c) {
-    const std::size_t col = group * encoding.group_size + c;
+  for (std::size_t col = begin; col < end; ++col) {
     const double value = fast ? static_cast<double>(x.q[m * x.col_stride + col]) *
                                     double{x.scale[m * x.group_stride + col / x.group_size]}
                               : double{x.x[m * x.col_stride + col]};
-    result.dot += (code_at(codes, encoding.bits, tile.layout->tile_rows, lane, c) - zero) * value;
+    result.dot += double{reader.value(lane, col)} * value;
     result.sum += value;
   }
   return result;
@@ -83,18 +45,17 @@ GroupDot group_dot(const TileView& tile, const ActivationView& x, bool fast, std
 template <bool kFast>
 void grouped(const TileView& tile, const ActivationView& x, std::size_t count, float* out,
              std::size_t out_stride) {
-  const TileLayout& layout = *tile.layout;
   const Encoding& encoding = *tile.encoding;
+  const TileReader reader(tile.data, *tile.layout, encoding);
   for (std::size_t m = 0; m < count; ++m) {
-    for (std::size_t lane = 0; lane < layout.tile_rows; ++lane) {
+    for (std::size_t lane = 0; lane < tile.layout->tile_rows; ++lane) {
       double sum = 0;
-      for (std::size_t group = 0; group < layout.groups; ++group) {
-        const std::byte* header = tile.data + layout.header_at(group);
-        const GroupDot part = group_dot(tile, x, kFast, m, lane, group);
-        sum += double{number_at(header, encoding.type, lane)} * part.dot;
-        if (encoding.kind == Encoding::Kind::kAffine) {
-          sum += double{number_at(header, encoding.type, layout.tile_rows + lane)} * part.sum;
-        }
+      for (std::size_t group = 0; group < tile.layout->groups; ++group) {
+        const std::size_t begin = group * encoding.group_size;
+        const GroupDot part =
+            group_dot(reader, x, kFast, m, lane, begin, begin + encoding.group_size);
+        const GroupScale scale = reader.scale(lane, group);
+        sum += double{scale.scale} * part.dot + double{scale.bias} * part.sum;
       }
       out[m * out_stride + lane] = static_cast<float>(sum);
     }
@@ -105,7 +66,7 @@ void grouped(const TileView& tile, const ActivationView& x, std::size_t count, f
 
 TileKernel* tile_kernel(const Encoding& encoding, bool fast) {
   if (encoding.kind == Encoding::Kind::kDense) return dense;
-  return fast ? grouped<true> : grouped<false>;
+  return fast && has_integer_codes(encoding) ? grouped<true> : grouped<false>;
 }
 
 void quantize_row(const float* x, std::size_t n, std::size_t padded, std::size_t group,

@@ -10,7 +10,8 @@ namespace exo::kernels {
   }
 
 EXO_VECTOR_OP(RmsNormFn, rms_norm);
-EXO_VECTOR_OP(SwigluFn, swiglu);
+EXO_VECTOR_OP(GatedFn, swiglu);
+EXO_VECTOR_OP(GatedFn, geglu);
 EXO_VECTOR_OP(SoftmaxFn, softmax);
 EXO_VECTOR_OP(AddFn, add);
 EXO_VECTOR_OP(ExpFn, exponential);
@@ -18,5 +19,9 @@ EXO_VECTOR_OP(WidenFn, bf16_to_f32);
 EXO_VECTOR_OP(WidenFn, f16_to_f32);
 EXO_VECTOR_OP(NarrowFn, f32_to_bf16);
 EXO_VECTOR_OP(NarrowFn, f32_to_f16);
+
+GatedFn* gated(Activation activation, Isa isa) {
+  return activation == Activation::kSilu ? swiglu.pick(isa) : geglu.pick(isa);
+}
 
 }  // namespace exo::kernels

@@ -75,6 +75,19 @@ void avx2::swiglu(const float* gate, const float* up, float* y, std::size_t n) {
   }
 }
 
+void avx2::geglu(const float* gate, const float* up, float* y, std::size_t n) {
+  const __m256 one = _mm256_set1_ps(1);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const __m256i m = lanes_left(n - i);
+    const __m256 z = _mm256_maskload_ps(gate + i, m);
+    // −2·√(2/π)·z·(1 + 0.044715·z²)
+    const __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(z, z), _mm256_set1_ps(0.044715F), one);
+    const __m256 t = _mm256_mul_ps(_mm256_mul_ps(z, _mm256_set1_ps(-1.5957691216F)), cubic);
+    const __m256 gelu = _mm256_div_ps(z, _mm256_add_ps(one, exp_lanes(t)));
+    _mm256_maskstore_ps(y + i, m, _mm256_mul_ps(gelu, _mm256_maskload_ps(up + i, m)));
+  }
+}
+
 void avx2::softmax(float* x, std::size_t n) {
   const __m256 lowest = _mm256_set1_ps(-__builtin_inff());
   __m256 largest = lowest;

@@ -73,6 +73,19 @@ void avx512::swiglu(const float* gate, const float* up, float* y, std::size_t n)
   }
 }
 
+void avx512::geglu(const float* gate, const float* up, float* y, std::size_t n) {
+  const __m512 one = _mm512_set1_ps(1);
+  for (std::size_t i = 0; i < n; i += kLanes) {
+    const __mmask16 m = lanes_left(n - i);
+    const __m512 z = _mm512_maskz_loadu_ps(m, gate + i);
+    // −2·√(2/π)·z·(1 + 0.044715·z²)
+    const __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(z, z), _mm512_set1_ps(0.044715F), one);
+    const __m512 t = _mm512_mul_ps(_mm512_mul_ps(z, _mm512_set1_ps(-1.5957691216F)), cubic);
+    const __m512 gelu = _mm512_div_ps(z, _mm512_add_ps(one, exp_lanes(t)));
+    _mm512_mask_storeu_ps(y + i, m, _mm512_mul_ps(gelu, _mm512_maskz_loadu_ps(m, up + i)));
+  }
+}
+
 void avx512::softmax(float* x, std::size_t n) {
   const __m512 lowest = _mm512_set1_ps(-__builtin_inff());
   __m512 largest = lowest;

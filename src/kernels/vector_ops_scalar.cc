@@ -24,6 +24,16 @@ void scalar::swiglu(const float* gate, const float* up, float* y, std::size_t n)
   }
 }
 
+void scalar::geglu(const float* gate, const float* up, float* y, std::size_t n) {
+  constexpr double kRoot = 0.79788456080286535588;  // √(2/π)
+  for (std::size_t i = 0; i < n; ++i) {
+    const double z = gate[i];
+    // (1 + tanh(t))/2 = 1/(1 + e^(−2t)), which keeps its digits where tanh is near −1
+    const double gelu = z / (1 + std::exp(-2 * kRoot * (z + 0.044715 * z * z * z)));
+    y[i] = static_cast<float>(gelu * double{up[i]});
+  }
+}
+
 void scalar::softmax(float* x, std::size_t n) {
   double largest = -std::numeric_limits<double>::infinity(), sum = 0;
   for (std::size_t i = 0; i < n; ++i) largest = std::max(largest, double{x[i]});

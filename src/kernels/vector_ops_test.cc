@@ -72,6 +72,36 @@ TEST(Swiglu, TheReferenceIsTheFormula) {
   EXPECT_EQ(y[1], 0);
 }
 
+TEST(Geglu, EveryVariantMatchesTheReference) {
+  for_each_isa_and_length([](Isa isa, std::size_t n) {
+    auto gate = random_vector(n, 6, -9, 9);
+    const auto up = random_vector(n, 7, -5, 5);
+    if (n > 6) gate[0] = 0, gate[1] = 1000, gate[2] = -1000, gate[3] = kNan, gate[4] = kInf;
+    std::vector<float> want(n), got(n);
+    scalar::geglu(gate.data(), up.data(), want.data(), n);
+    gated(Activation::kGelu, isa)(gate.data(), up.data(), got.data(), n);
+    for (std::size_t i = 0; i < n; ++i) {
+      if (std::isnan(want[i]) || std::isinf(want[i])) {
+        ASSERT_EQ(std::isnan(got[i]), std::isnan(want[i])) << name(isa) << ", " << gate[i];
+        continue;
+      }
+      const float z = gate[i], t = 1.5957691F * (z + 0.044715F * z * z * z);
+      const float tolerance = 3e-6F + 4 * std::min(std::abs(t), 100.0F) * kUlp;
+      ASSERT_NEAR(got[i], want[i], tolerance * std::abs(want[i]) + 1e-36F * std::abs(up[i]))
+          << name(isa) << ", n = " << n << ", gate " << z;
+    }
+  });
+}
+
+TEST(Geglu, TheReferenceIsTheFormula) {
+  const float gate[] = {1, -1, 0}, up[] = {2, 1, 7};
+  float y[3];
+  scalar::geglu(gate, up, y, 3);
+  EXPECT_FLOAT_EQ(y[0], 1.6823840F);  // 2 · 0.8411920
+  EXPECT_FLOAT_EQ(y[1], -0.15880801F);
+  EXPECT_EQ(y[2], 0);
+}
+
 TEST(Softmax, EveryVariantMatchesTheReferenceAndSumsToOne) {
   for_each_isa_and_length([](Isa isa, std::size_t n) {
     auto x = random_vector(n, 5, -20, 20);

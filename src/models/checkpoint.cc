@@ -57,19 +57,15 @@ std::string_view name(DType type) { return kDTypes[static_cast<std::size_t>(type
 std::size_t size_of(DType type) { return kDTypes[static_cast<std::size_t>(type)].bytes; }
 
 std::string to_string(const WeightFormat& format) {
-  switch (format.kind) {
-    case WeightFormat::Kind::kDense:
-      return std::string(name(format.type));
-    case WeightFormat::Kind::kMlxAffine:
-      return fmt::format("affine {} bit, group {}", format.bits, format.group_size);
-    case WeightFormat::Kind::kQ4_0:
-      return "Q4_0";
-    case WeightFormat::Kind::kQ4_1:
-      return "Q4_1";
-    case WeightFormat::Kind::kQ8_0:
-      return "Q8_0";
-  }
-  return {};
+  using Kind = WeightFormat::Kind;
+  if (format.kind == Kind::kDense) return std::string(name(format.type));
+  if (format.kind == Kind::kMlxAffine)
+    return fmt::format("affine {} bit, group {}", format.bits, format.group_size);
+  constexpr std::array kNames = {"mxfp4", "mxfp8", "nvfp4",  "F8 E4M3", "Q4_0",  "Q4_1",
+                                 "Q5_0",  "Q5_1",  "Q8_0",   "Q2_K",    "Q3_K",  "Q4_K",
+                                 "Q5_K",  "Q6_K",  "IQ4_NL", "IQ4_XS",  "MXFP4", "NVFP4"};
+  return kNames.at(static_cast<std::size_t>(format.kind) -
+                   static_cast<std::size_t>(Kind::kMlxMxfp4));
 }
 
 Result<std::unique_ptr<Checkpoint>> open_checkpoint(const path& model) {

@@ -38,11 +38,32 @@ std::size_t size_of(DType type);
 
 // How the rows of a weight matrix are stored.
 struct WeightFormat {
-  enum class Kind : std::uint8_t { kDense, kMlxAffine, kQ4_0, kQ4_1, kQ8_0 };
+  enum class Kind : std::uint8_t {
+    kDense,
+    kMlxAffine,
+    kMlxMxfp4,
+    kMlxMxfp8,
+    kMlxNvfp4,
+    kFloat8Squares,  // E4M3 with an f32 scale per square of 128 × 128 weights
+    kQ4_0,           // from here on GGUF's block types
+    kQ4_1,
+    kQ5_0,
+    kQ5_1,
+    kQ8_0,
+    kQ2K,
+    kQ3K,
+    kQ4K,
+    kQ5K,
+    kQ6K,
+    kIq4Nl,
+    kIq4Xs,
+    kMxfp4,
+    kNvfp4,
+  };
   Kind kind = Kind::kDense;
   DType type = DType::kF32;      // of the numbers (dense) or of scales and biases (affine)
   std::uint8_t bits = 0;         // kMlxAffine
-  std::uint16_t group_size = 0;  // kMlxAffine; blocks of GGUF are 32
+  std::uint16_t group_size = 0;  // kMlxAffine; the other kinds have their own
 
   friend bool operator==(const WeightFormat&, const WeightFormat&) = default;
 };
@@ -54,8 +75,9 @@ struct MatrixView {
   std::string name;  // the module, as in "model.layers.0.mlp.down_proj"
   WeightFormat format;
   std::size_t rows = 0, cols = 0;
-  std::span<const std::byte> codes;        // numbers, bit streams or blocks, row by row
-  std::span<const std::byte> scales = {};  // kMlxAffine: [rows, cols / group_size]
+  std::span<const std::byte> codes;  // numbers, bit streams or blocks, row by row
+  // MLX: [rows, cols / group_size]; squares: f32[⌈rows/128⌉, ⌈cols/128⌉]
+  std::span<const std::byte> scales = {};
   std::span<const std::byte> biases = {};
   std::vector<std::uint32_t> row_map =
       {};  // Hugging Face row r is row row_map[r] of the file; empty: the same

@@ -20,6 +20,7 @@ namespace exo::models {
 namespace {
 
 using std::filesystem::path;
+using Mode = QuantizationParameters::Mode;
 
 constexpr std::size_t kMaxConfigBytes = 16 << 20;
 constexpr std::size_t kMaxTokenizerBytes = 256 << 20;
@@ -165,44 +166,24 @@ class DirectoryCheckpoint final : public Checkpoint {
 
   Result<MatrixView> matrix(std::string_view name, std::size_t rows,
                             std::size_t cols) const override {
-    const std::string weight_name = fmt::format("{}.weight", name),
-                      scales_name = fmt::format("{}.scales", name);
+    const std::string weight_name = fmt::format("{}.weight", name);
     EXO_TRY(const SafetensorsTensor* weight, find(weight_name));
     MatrixView view{
         .name = std::string(name), .format = {}, .rows = rows, .cols = cols, .codes = weight->data};
-    const auto affine = quantization_.of(name, tensors_.contains(scales_name));
-    if (!affine) {
-      if (weight->shape != std::vector{rows, cols})
-        return wrong_shape(*weight, weight_name, {rows, cols});
-      const auto type = float_type(weight->dtype);
-      if (!type) return wrong_dtype(*weight, weight_name);
-      view.format = {.kind = WeightFormat::Kind::kDense, .type = *type};
+    const bool has_scales = tensors_.contains(fmt::format("{}.scales", name)) ||
+                            tensors_.contains(fmt::format("{}.weight_scale_inv", name));
+    const auto parameters = quantization_.of(name, has_scales);
+    if (parameters) {
+      EXO_TRY(parameters->mode == Mode::kFloat8Squares
+                  ? describe_float8(*weight, view)
+                  : describe_quantized(*parameters, *weight, view));
       return view;
     }
-    if (cols % affine->group_size != 0) {
-      return fail(
-          ErrorCode::kInvalidInput,
-          fmt::format("{} columns are no whole number of groups of {}", cols, affine->group_size),
-          weight_name);
-    }
-    const std::vector packed = {rows, cols * affine->bits / 32},
-                      groups = {rows, cols / affine->group_size};
-    if (weight->shape != packed) return wrong_shape(*weight, weight_name, packed);
-    if (weight->dtype != "U32") return wrong_dtype(*weight, weight_name);
-    EXO_TRY(const SafetensorsTensor* scales, find(scales_name));
-    EXO_TRY(const SafetensorsTensor* biases, find(fmt::format("{}.biases", name)));
-    if (scales->shape != groups) return wrong_shape(*scales, scales_name, groups);
-    if (biases->shape != groups)
-      return wrong_shape(*biases, fmt::format("{}.biases", name), groups);
-    const auto type = float_type(scales->dtype);
-    if (!type) return wrong_dtype(*scales, scales_name);
-    if (biases->dtype != scales->dtype) return wrong_dtype(*biases, fmt::format("{}.biases", name));
-    view.format = {.kind = WeightFormat::Kind::kMlxAffine,
-                   .type = *type,
-                   .bits = affine->bits,
-                   .group_size = affine->group_size};
-    view.scales = scales->data;
-    view.biases = biases->data;
+    if (weight->shape != std::vector{rows, cols})
+      return wrong_shape(*weight, weight_name, {rows, cols});
+    const auto type = float_type(weight->dtype);
+    if (!type) return wrong_dtype(*weight, weight_name);
+    view.format = {.kind = WeightFormat::Kind::kDense, .type = *type};
     return view;
   }
 
@@ -285,6 +266,71 @@ class DirectoryCheckpoint final : public Checkpoint {
     if (found == tensors_.end())
       return fail(ErrorCode::kNotFound, "a tensor of the model is missing", std::string(name));
     return found->second;
+  }
+
+  // Tensor `name`, of this shape.
+  Result<const SafetensorsTensor*> find(std::string name,
+                                        const std::vector<std::size_t>& shape) const {
+    EXO_TRY(const SafetensorsTensor* tensor, find(name));
+    if (tensor->shape != shape) return wrong_shape(*tensor, std::move(name), shape);
+    return tensor;
+  }
+
+  // models.md 1.4: packed codes, scales, and in affine mode biases.
+  Result<void> describe_quantized(const QuantizationParameters& parameters,
+                                  const SafetensorsTensor& weight, MatrixView& view) const {
+    using Kind = WeightFormat::Kind;
+    const std::string weight_name = fmt::format("{}.weight", view.name),
+                      scales_name = fmt::format("{}.scales", view.name),
+                      biases_name = fmt::format("{}.biases", view.name);
+    const std::size_t unit = std::max<std::size_t>(parameters.group_size, 32);
+    if (view.cols % unit != 0) {
+      return fail(ErrorCode::kInvalidInput,
+                  fmt::format("{} columns are no whole number of groups of {}", view.cols, unit),
+                  weight_name);
+    }
+    const std::vector packed = {view.rows, view.cols * parameters.bits / 32},
+                      groups = {view.rows, view.cols / parameters.group_size};
+    if (weight.shape != packed) return wrong_shape(weight, weight_name, packed);
+    if (weight.dtype != "U32") return wrong_dtype(weight, weight_name);
+    EXO_TRY(const SafetensorsTensor* scales, find(scales_name, groups));
+    view.scales = scales->data;
+    if (parameters.mode != Mode::kAffine) {
+      if (scales->dtype != "U8") return wrong_dtype(*scales, scales_name);
+      view.format = {.kind = parameters.mode == Mode::kMxfp4   ? Kind::kMlxMxfp4
+                             : parameters.mode == Mode::kMxfp8 ? Kind::kMlxMxfp8
+                                                               : Kind::kMlxNvfp4};
+      return {};
+    }
+    EXO_TRY(const SafetensorsTensor* biases, find(biases_name, groups));
+    const auto type = float_type(scales->dtype);
+    if (!type) return wrong_dtype(*scales, scales_name);
+    if (biases->dtype != scales->dtype) return wrong_dtype(*biases, biases_name);
+    view.biases = biases->data;
+    view.format = {.kind = Kind::kMlxAffine,
+                   .type = *type,
+                   .bits = parameters.bits,
+                   .group_size = parameters.group_size};
+    return {};
+  }
+
+  // models.md 1.8: E4M3 bytes and an f32 scale per square.
+  Result<void> describe_float8(const SafetensorsTensor& weight, MatrixView& view) const {
+    const std::string weight_name = fmt::format("{}.weight", view.name),
+                      scales_name = fmt::format("{}.weight_scale_inv", view.name);
+    if (weight.shape != std::vector{view.rows, view.cols})
+      return wrong_shape(weight, weight_name, {view.rows, view.cols});
+    if (weight.dtype != "F8_E4M3") return wrong_dtype(weight, weight_name);
+    if (view.cols % 32 != 0)
+      return fail(ErrorCode::kUnsupported, "the columns of an F8 matrix must be a multiple of 32",
+                  weight_name);
+    EXO_TRY(const SafetensorsTensor* scales,
+            find(scales_name,
+                 {divide_up<std::size_t>(view.rows, 128), divide_up<std::size_t>(view.cols, 128)}));
+    if (scales->dtype != "F32") return wrong_dtype(*scales, scales_name);
+    view.scales = scales->data;
+    view.format = {.kind = WeightFormat::Kind::kFloat8Squares};
+    return {};
   }
 
   static std::unexpected<Error> wrong_shape(const SafetensorsTensor& tensor, std::string name,

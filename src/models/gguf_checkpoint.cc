@@ -13,53 +13,40 @@
 #include "core/strings.h"
 #include "core/utf8.h"
 #include "models/gguf.h"
+#include "models/gguf_architecture.h"
 #include "models/gguf_config.h"
 #include "models/gguf_tokenizer.h"
 
 namespace exo::models {
 namespace {
 
-struct NamePair {
-  std::string_view hugging_face, gguf;
-};
-
-constexpr std::array kTopNames = {NamePair{"model.embed_tokens", "token_embd"},
-                                  NamePair{"model.norm", "output_norm"},
-                                  NamePair{"lm_head", "output"}};
-constexpr std::array kLayerNames = {
-    NamePair{"input_layernorm", "attn_norm"}, NamePair{"post_attention_layernorm", "ffn_norm"},
-    NamePair{"self_attn.q_proj", "attn_q"},   NamePair{"self_attn.k_proj", "attn_k"},
-    NamePair{"self_attn.v_proj", "attn_v"},   NamePair{"self_attn.o_proj", "attn_output"},
-    NamePair{"mlp.gate_proj", "ffn_gate"},    NamePair{"mlp.up_proj", "ffn_up"},
-    NamePair{"mlp.down_proj", "ffn_down"},
-};
-
-// The module's name in the file, or nothing if the architecture has no such module.
-std::optional<std::string> gguf_module(std::string_view module) {
-  for (const NamePair& pair : kTopNames) {
-    if (module == pair.hugging_face) return std::string(pair.gguf);
-  }
-  constexpr std::string_view kLayers = "model.layers.";
-  if (!module.starts_with(kLayers)) return std::nullopt;
-  module.remove_prefix(kLayers.size());
-  const std::size_t dot = module.find('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  for (const NamePair& pair : kLayerNames) {
-    if (module.substr(dot + 1) == pair.hugging_face)
-      return fmt::format("blk.{}.{}", module.substr(0, dot), pair.gguf);
-  }
-  return std::nullopt;
-}
-
 std::optional<WeightFormat> weight_format(const GgufType& type) {
-  const std::string_view name = type.name;
-  if (name == "F32") return WeightFormat{.kind = WeightFormat::Kind::kDense, .type = DType::kF32};
-  if (name == "F16") return WeightFormat{.kind = WeightFormat::Kind::kDense, .type = DType::kF16};
-  if (name == "BF16") return WeightFormat{.kind = WeightFormat::Kind::kDense, .type = DType::kBf16};
-  if (name == "Q4_0") return WeightFormat{.kind = WeightFormat::Kind::kQ4_0, .type = DType::kF16};
-  if (name == "Q4_1") return WeightFormat{.kind = WeightFormat::Kind::kQ4_1, .type = DType::kF16};
-  if (name == "Q8_0") return WeightFormat{.kind = WeightFormat::Kind::kQ8_0, .type = DType::kF16};
-  return std::nullopt;
+  using Kind = WeightFormat::Kind;
+  struct Named {
+    std::string_view name;
+    WeightFormat format;
+  };
+  constexpr std::array kFormats = {
+      Named{"F32", {.kind = Kind::kDense, .type = DType::kF32}},
+      Named{"F16", {.kind = Kind::kDense, .type = DType::kF16}},
+      Named{"BF16", {.kind = Kind::kDense, .type = DType::kBf16}},
+      Named{"Q4_0", {.kind = Kind::kQ4_0}},
+      Named{"Q4_1", {.kind = Kind::kQ4_1}},
+      Named{"Q5_0", {.kind = Kind::kQ5_0}},
+      Named{"Q5_1", {.kind = Kind::kQ5_1}},
+      Named{"Q8_0", {.kind = Kind::kQ8_0}},
+      Named{"Q2_K", {.kind = Kind::kQ2K}},
+      Named{"Q3_K", {.kind = Kind::kQ3K}},
+      Named{"Q4_K", {.kind = Kind::kQ4K}},
+      Named{"Q5_K", {.kind = Kind::kQ5K}},
+      Named{"Q6_K", {.kind = Kind::kQ6K}},
+      Named{"IQ4_NL", {.kind = Kind::kIq4Nl}},
+      Named{"IQ4_XS", {.kind = Kind::kIq4Xs}},
+      Named{"MXFP4", {.kind = Kind::kMxfp4}},
+      Named{"NVFP4", {.kind = Kind::kNvfp4}},
+  };
+  const auto found = std::ranges::find(kFormats, std::string_view(type.name), &Named::name);
+  return found == kFormats.end() ? std::nullopt : std::optional(found->format);
 }
 
 // gguf.md 4.2: Hugging Face row h·D + s·D/2 + i is row h·D + 2i + s of the file.
@@ -101,21 +88,24 @@ class GgufCheckpoint final : public Checkpoint {
       return fail(ErrorCode::kNotFound, "a tensor of the model is missing", full);
     if (without_trailing_ones(tensor->shape) != without_trailing_ones({rows, cols}))
       return wrong_shape(*tensor, own_name, {rows, cols});
+    if (const std::string scale = own_name.substr(0, own_name.rfind('.')) + ".scale";
+        tensors_.contains(scale))
+      return fail(ErrorCode::kUnsupported, "a factor for a whole matrix is not supported yet",
+                  scale);
     const auto format = weight_format(*tensor->type);
     if (!format) {
-      return fail(
-          ErrorCode::kUnsupported,
-          fmt::format(
-              "tensors of type {} are not supported yet (F32, F16, BF16, Q4_0, Q4_1 and Q8_0 are)",
-              tensor->type->name),
-          own_name);
+      return fail(ErrorCode::kUnsupported,
+                  fmt::format("weights of type {} are not supported: take a file of the model with "
+                              "another quantisation (Q4_K_M, Q8_0 and IQ4_XS are some)",
+                              tensor->type->name),
+                  own_name);
     }
     MatrixView view{.name = std::string(name),
                     .format = *format,
                     .rows = rows,
                     .cols = cols,
                     .codes = tensor->data};
-    if (name.ends_with(".q_proj") || name.ends_with(".k_proj")) {
+    if (is_interleaved(name)) {
       if (head_dim_ < 2 || head_dim_ % 2 != 0 || rows % head_dim_ != 0) {
         return fail(ErrorCode::kInvalidInput, "the rows are no whole number of heads", own_name);
       }
@@ -131,8 +121,11 @@ class GgufCheckpoint final : public Checkpoint {
     if (without_trailing_ones(tensor->shape) != without_trailing_ones({size}))
       return wrong_shape(*tensor, own_name, {size});
     EXO_TRY(std::vector<float> values, read_floats(*tensor, own_name));
-    if ((name.ends_with(".q_proj.bias") || name.ends_with(".k_proj.bias")) && head_dim_ >= 2 &&
-        size % head_dim_ == 0) {
+    if (architecture_->norms_hold_one_plus && name.ends_with("norm.weight")) {
+      for (float& value : values) value -= 1;
+    }
+    if (name.ends_with(".bias") && is_interleaved(name.substr(0, name.rfind('.'))) &&
+        head_dim_ >= 2 && size % head_dim_ == 0) {
       const auto map = interleaved_rows(size, head_dim_);
       std::vector<float> ordered(size);
       for (std::size_t i = 0; i < size; ++i) ordered[i] = values[map[i]];
@@ -183,6 +176,12 @@ class GgufCheckpoint final : public Checkpoint {
 
   explicit GgufCheckpoint(std::vector<GgufFile> shards) : shards_(std::move(shards)) {}
 
+  // Whether the rows of a module are in GGUF's own order.
+  bool is_interleaved(std::string_view module) const {
+    return architecture_->interleaves_heads &&
+           (module.ends_with(".q_proj") || module.ends_with(".k_proj"));
+  }
+
   static std::vector<std::size_t> without_trailing_ones(std::vector<std::size_t> shape) {
     // GGUF may write {n} as {n, 1}, which is [1, n] here: leading ones are those that carry no
     // size.
@@ -202,7 +201,7 @@ class GgufCheckpoint final : public Checkpoint {
   std::pair<const GgufTensor*, std::string> find(std::string_view name) const {
     const std::size_t dot = name.rfind('.');
     if (dot == std::string_view::npos) return {nullptr, {}};
-    const auto module = gguf_module(name.substr(0, dot));
+    const auto module = gguf_module(*architecture_, name.substr(0, dot));
     if (!module) return {nullptr, {}};
     const std::string own = fmt::format("{}{}", *module, name.substr(dot));
     const auto found = tensors_.find(own);
@@ -236,6 +235,7 @@ class GgufCheckpoint final : public Checkpoint {
       EXO_TRY(facts.rope_divisors, read_floats(*freqs->second.tensor, "rope_freqs.weight"));
     }
     EXO_TRY(config_, config_from_gguf(shards_[0].metadata, facts));
+    architecture_ = gguf_architecture(*shards_[0].metadata.string("general.architecture"));
     head_dim_ = config_.value("head_dim", std::size_t{0});
     eos_ = eos_ids_from_gguf(shards_[0].metadata);
     return {};
@@ -245,9 +245,9 @@ class GgufCheckpoint final : public Checkpoint {
     const auto tokens =
         metadata.strings("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>{});
     for (const auto& [key, variable] :
-         {NamePair{"bos", "bos_token"}, NamePair{"eos", "eos_token"},
-          NamePair{"unknown", "unk_token"}, NamePair{"padding", "pad_token"},
-          NamePair{"seperator", "sep_token"}, NamePair{"mask", "mask_token"}}) {
+         {GgufNamePair{"bos", "bos_token"}, GgufNamePair{"eos", "eos_token"},
+          GgufNamePair{"unknown", "unk_token"}, GgufNamePair{"padding", "pad_token"},
+          GgufNamePair{"seperator", "sep_token"}, GgufNamePair{"mask", "mask_token"}}) {
       const auto id = metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
       if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokens.size()) continue;
       files.special_tokens.emplace(variable,
@@ -278,6 +278,7 @@ class GgufCheckpoint final : public Checkpoint {
   Json config_;
   std::vector<std::uint32_t> eos_;
   std::size_t head_dim_ = 0;
+  const GgufArchitecture* architecture_ = nullptr;
 };
 
 // "PREFIX-00002-of-00003.gguf" → its parts; nothing for another name.

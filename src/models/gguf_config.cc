@@ -11,6 +11,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "models/gguf_architecture.h"
+
 namespace exo::models {
 namespace {
 
@@ -80,12 +82,8 @@ Result<Json> rope_scaling(const ArchitectureKeys& keys, const GgufTensorFacts& f
               keys.key("rope.scaling.type"));
 }
 
-Result<Json> llama_config(const ArchitectureKeys& keys, const GgufTensorFacts& facts) {
-  if (keys.metadata().integer(keys.key("expert_count")).value_or(0) > 0) {
-    return fail(ErrorCode::kUnsupported,
-                "mixture-of-experts llama models (Mixtral) are not supported yet",
-                keys.key("expert_count"));
-  }
+// What every architecture here has.
+Result<Json> common_config(const ArchitectureKeys& keys, const GgufTensorFacts& facts) {
   EXO_TRY(const auto layers, keys.positive("block_count"));
   if (layers > kMaxLayers)
     return fail(ErrorCode::kInvalidInput, "more layers than any model has",
@@ -99,28 +97,53 @@ Result<Json> llama_config(const ArchitectureKeys& keys, const GgufTensorFacts& f
   EXO_TRY(const auto intermediate, keys.positive("feed_forward_length"));
   EXO_TRY(const auto context, keys.positive("context_length"));
   EXO_TRY(const auto eps, keys.positive_number("attention.layer_norm_rms_epsilon"));
-  EXO_TRY(const auto theta, keys.positive_number("rope.freq_base", 10000));
+  EXO_TRY(Json scaling, rope_scaling(keys, facts));
   if (value_dim != head_dim || rotated != head_dim) {
     return fail(ErrorCode::kInvalidInput,
                 "the lengths of keys, values and rotation must be equal in this architecture",
                 keys.key("rope.dimension_count"));
   }
-  EXO_TRY(Json scaling, rope_scaling(keys, facts));
-  return Json{{"model_type", "llama"},
-              {"hidden_size", hidden},
+  return Json{{"hidden_size", hidden},
               {"num_hidden_layers", layers},
               {"intermediate_size", intermediate},
               {"num_attention_heads", heads},
               {"num_key_value_heads", kv_heads},
               {"head_dim", head_dim},
               {"rms_norm_eps", eps},
-              {"rope_theta", theta},
               {"rope_scaling", std::move(scaling)},
               {"max_position_embeddings", context},
               {"vocab_size", facts.vocab_size},
-              {"tie_word_embeddings", !facts.has("output.weight")},
-              {"attention_bias", facts.has("blk.0.attn_q.bias")},
-              {"mlp_bias", facts.has("blk.0.ffn_gate.bias")}};
+              {"tie_word_embeddings", !facts.has("output.weight")}};
+}
+
+Result<Json> llama_config(const ArchitectureKeys& keys, const GgufTensorFacts& facts) {
+  if (keys.metadata().integer(keys.key("expert_count")).value_or(0) > 0) {
+    return fail(ErrorCode::kUnsupported,
+                "mixture-of-experts llama models (Mixtral) are not supported yet",
+                keys.key("expert_count"));
+  }
+  EXO_TRY(Json config, common_config(keys, facts));
+  config["model_type"] = "llama";
+  EXO_TRY(config["rope_theta"], keys.positive_number("rope.freq_base", 10000));
+  config["attention_bias"] = facts.has("blk.0.attn_q.bias");
+  config["mlp_bias"] = facts.has("blk.0.ffn_gate.bias");
+  return config;
+}
+
+// gguf.md 3.3.
+Result<Json> gemma3_config(const ArchitectureKeys& keys, const GgufTensorFacts& facts) {
+  constexpr int kLayersOf27B = 62;  // the one size whose scale is not that of its heads
+  EXO_TRY(Json config, common_config(keys, facts));
+  config["model_type"] = "gemma3_text";
+  EXO_TRY(config["rope_theta"], keys.positive_number("rope.freq_base", 1e6));
+  EXO_TRY(config["rope_local_base_freq"], keys.positive_number("rope.freq_base_swa", 1e4));
+  EXO_TRY(config["sliding_window"], keys.positive("attention.sliding_window"));
+  EXO_TRY(config["sliding_window_pattern"], keys.positive("attention.sliding_window_pattern", 6));
+  config["query_pre_attn_scalar"] = config["head_dim"];
+  if (config["num_hidden_layers"] == kLayersOf27B)
+    config["query_pre_attn_scalar"] = config["hidden_size"].get<std::int64_t>() /
+                                      config["num_attention_heads"].get<std::int64_t>();
+  return config;
 }
 
 Result<void> check_kind(const GgufMetadata& metadata) {
@@ -172,12 +195,14 @@ Result<Json> config_from_gguf(const GgufMetadata& metadata, const GgufTensorFact
     return fail(ErrorCode::kInvalidInput, "the GGUF file does not say its architecture",
                 "general.architecture");
   }
-  if (*architecture != "llama") {
+  if (gguf_architecture(*architecture) == nullptr) {
     return fail(ErrorCode::kUnsupported,
-                fmt::format("architecture \"{}\" is not supported yet (llama is)", *architecture),
+                fmt::format("architecture \"{}\" is not supported yet ({} are)", *architecture,
+                            gguf_architecture_names()),
                 "general.architecture");
   }
-  return llama_config(ArchitectureKeys(metadata, std::string(*architecture)), facts);
+  const ArchitectureKeys keys(metadata, std::string(*architecture));
+  return *architecture == "gemma3" ? gemma3_config(keys, facts) : llama_config(keys, facts);
 }
 
 std::vector<std::uint32_t> eos_ids_from_gguf(const GgufMetadata& metadata) {

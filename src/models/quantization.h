@@ -12,10 +12,18 @@
 
 namespace exo::models {
 
-struct AffineParameters {
+struct QuantizationParameters {
+  enum class Mode : std::uint8_t {
+    kAffine,
+    kMxfp4,
+    kMxfp8,
+    kNvfp4,
+    kFloat8Squares,  // quant_method fp8: E4M3 with a scale per square, as raw hub files have it
+  };
+  Mode mode = Mode::kAffine;
   std::uint8_t bits = 4;
   std::uint16_t group_size = 64;
-  friend bool operator==(const AffineParameters&, const AffineParameters&) = default;
+  friend bool operator==(const QuantizationParameters&, const QuantizationParameters&) = default;
 };
 
 class QuantizationBlock {
@@ -25,14 +33,14 @@ class QuantizationBlock {
   static Result<QuantizationBlock> parse(const Json& config);
 
   bool present() const { return present_; }
-  // What `module` uses if `has_scales` (a tensor <module>.scales exists); nothing: it is not
+  // What `module` uses if `has_scales` (a tensor with its scales exists); nothing: it is not
   // quantised.
-  std::optional<AffineParameters> of(std::string_view module, bool has_scales) const;
+  std::optional<QuantizationParameters> of(std::string_view module, bool has_scales) const;
 
  private:
   bool present_ = false;
-  AffineParameters defaults_;
-  std::map<std::string, std::optional<AffineParameters>, std::less<>> overrides_;
+  QuantizationParameters defaults_;
+  std::map<std::string, std::optional<QuantizationParameters>, std::less<>> overrides_;
 };
 
 }  // namespace exo::models

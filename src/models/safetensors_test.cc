@@ -104,9 +104,9 @@ TEST_F(Safetensors, RefusesModelsItMustNotOrCannotOpen) {
   ASSERT_TRUE(open(safetensors_bytes(kTwo, std::string(24, 'x'))));
   EXPECT_EQ(open_model(R"({"model_type": "llama", "model_file": "evil.py"})").error().subject,
             "model_file");
-  EXPECT_NE(open_model(R"({"model_type": "llama", "quantization": {"mode": "mxfp4"}})")
+  EXPECT_NE(open_model(R"({"model_type": "llama", "quantization": {"mode": "mxfp5"}})")
                 .error()
-                .message.find("mxfp4"),
+                .message.find("mxfp5"),
             std::string::npos);
   EXPECT_NE(open_model(R"({"model_type": "llama", "quantization_config": {"quant_method": "awq"}})")
                 .error()

@@ -14,10 +14,12 @@ namespace exo::engine::families {
 namespace {
 
 using Describe = Result<DecoderSpec>(const Json& config);
-constexpr std::array<std::pair<std::string_view, Describe*>, 3> kFamilies = {{
+constexpr std::array<std::pair<std::string_view, Describe*>, 5> kFamilies = {{
     {"llama", describe_llama},
     {"mistral", describe_llama},
     {"iquestcoder", describe_llama},
+    {"gemma3_text", describe_gemma3},
+    {"gemma3", describe_gemma3},
 }};
 
 }  // namespace

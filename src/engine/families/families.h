@@ -12,5 +12,7 @@ Result<DecoderSpec> describe(const Json& config);
 
 // models.md 3.1.
 Result<DecoderSpec> describe_llama(const Json& config);
+// models.md 3.15.
+Result<DecoderSpec> describe_gemma3(const Json& config);
 
 }  // namespace exo::engine::families
