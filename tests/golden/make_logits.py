@@ -1,12 +1,14 @@
 #!/usr/bin/env -S build/venv/bin/python
-"""Makes tests/golden/logits: tiny random llama checkpoints as mlx-lm's converter writes them, and their logits.
+"""Makes tests/golden/logits: tiny random checkpoints as mlx-lm's converter writes them, and their logits.
 
-The reference is mlx-lm's llama on the CPU in f32, over weights dequantised in f32 with scales and biases cast to
+The reference is mlx-lm's model on the CPU in f32, over weights dequantised in f32 with scales and biases cast to
 f32. A golden.json holds, per position, the 32 largest logits, log-sum-exp, the largest magnitude and four projections
-on random signs (see sign()). The starter model is dequantised by the `gguf` package.
+on random signs (see sign()). The two real models are dequantised by the `gguf` package.
 
-    build/venv/bin/python tests/golden/make_logits.py             # the tiny checkpoints
-    build/venv/bin/python tests/golden/make_logits.py starter     # the starter model's golden file
+    build/venv/bin/python tests/golden/make_logits.py             # all tiny checkpoints
+    build/venv/bin/python tests/golden/make_logits.py NAME …      # these tiny checkpoints
+    build/venv/bin/python tests/golden/make_logits.py --starter   # the starter model's golden file
+    build/venv/bin/python tests/golden/make_logits.py --second GEMMA3.gguf
 """
 
 import json
@@ -18,7 +20,7 @@ import mlx.core as mx
 import mlx.nn as nn
 import numpy as np
 from mlx.utils import tree_flatten, tree_map_with_path
-from mlx_lm.models import llama
+from mlx_lm.models import gemma3_text, llama
 from mlx_lm.utils import quantize_model, save_config, save_model
 
 HERE = Path(__file__).parent / "logits"
@@ -30,6 +32,13 @@ BASE = {
     "max_position_embeddings": 64, "rope_theta": 10000.0, "tie_word_embeddings": True,
 }
 WIDE = BASE | {"hidden_size": 128, "intermediate_size": 128, "head_dim": 16, "num_hidden_layers": 1}
+GEMMA3 = {
+    "model_type": "gemma3_text", "hidden_size": 64, "num_hidden_layers": 4, "intermediate_size": 96,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "rms_norm_eps": 1e-6, "vocab_size": 100,
+    "max_position_embeddings": 64, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+    "query_pre_attn_scalar": 24.0, "sliding_window": 5, "sliding_window_pattern": 3,
+}
+MODELS = {"llama": llama, "gemma3_text": gemma3_text}
 LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
           "original_max_position_embeddings": 16}
 
@@ -68,17 +77,31 @@ def cases():
     result["sharded"] = (BASE, mx.bfloat16, four, 3)
     window = {"layer_types": ["sliding_attention", "full_attention"], "sliding_window": 5}
     result["window"] = (BASE | window, mx.bfloat16, four, 1)
+    for mode in ("mxfp4", "mxfp8", "nvfp4"):
+        result[mode] = (WIDE, mx.bfloat16, {"mode": mode, "bits": None, "group_size": None}, 1)
+    # The window's edge lies between positions 4 and 5; 12 tokens reach beyond twice the window.
+    result["gemma3"] = (GEMMA3, mx.bfloat16, None, 1)
+    result["gemma3_affine"] = (GEMMA3, mx.bfloat16, four, 1)
+    linear = {"rope_scaling": {"rope_type": "linear", "factor": 8.0}}
+    result["gemma3_linear_rope"] = (GEMMA3 | linear, mx.bfloat16, four, 1)
+    result["gemma3_wide_window"] = (GEMMA3 | {"sliding_window": 12}, mx.float16, four, 1)
     return result
+
+
+def empty_model(config):
+    module = MODELS[config["model_type"]]
+    return module.Model(module.ModelArgs.from_dict(config))
 
 
 def random_model(config, dtype, seed):
     """Weights of the size that keeps activations near 1, norms near 1, biases near 0."""
     rng = np.random.default_rng(seed)
-    model = llama.Model(llama.ModelArgs.from_dict(config))
+    model = empty_model(config)
+    norm = 0 if config["model_type"] == "gemma3_text" else 1  # Gemma adds one to its norms
 
     def weight(path, old):
         if "norm" in path:
-            value = 1 + 0.2 * rng.standard_normal(old.shape)
+            value = norm + 0.2 * rng.standard_normal(old.shape)
         elif path.endswith(".bias"):
             value = 0.3 * rng.standard_normal(old.shape)
         else:
@@ -89,18 +112,25 @@ def random_model(config, dtype, seed):
     return model
 
 
+def dequantised(tensors, module, block):
+    tensor, scales = tensors[f"{module}.weight"], tensors[f"{module}.scales"]
+    if block.get("mode", "affine") != "affine":
+        return mx.dequantize(tensor, scales, None, block["group_size"], block["bits"], mode=block["mode"],
+                             dtype=mx.float32)
+    scales, biases = scales.astype(mx.float32), tensors[f"{module}.biases"].astype(mx.float32)
+    return mx.dequantize(tensor, scales, biases, block["group_size"], block["bits"])
+
+
 def reference(config, tensors, blocks):
-    """The llama model in f32. `blocks`: module -> its quantisation."""
-    model = llama.Model(llama.ModelArgs.from_dict(config))
+    """The model in f32. `blocks`: module -> its quantisation."""
+    model = empty_model(config)
     weights = {}
     for name, tensor in tensors.items():
         module, _, kind = name.rpartition(".")
         if kind in ("scales", "biases"):
             continue
         if f"{module}.scales" in tensors and kind == "weight":
-            block = blocks(module)
-            scales, biases = (tensors[f"{module}.{k}"].astype(mx.float32) for k in ("scales", "biases"))
-            weights[name] = mx.dequantize(tensor, scales, biases, block["group_size"], block["bits"])
+            weights[name] = dequantised(tensors, module, blocks(module))
         else:
             weights[name] = tensor.astype(mx.float32)
     model.load_weights(list(weights.items()), strict=True)
@@ -161,6 +191,7 @@ def make_tiny(name, config, dtype, quantisation, shards, seed):
     model = random_model(config, dtype, seed)
     if quantisation:
         model, config = quantize_model(model, dict(config), quantisation["group_size"], quantisation["bits"],
+                                       mode=quantisation.get("mode", "affine"),
                                        quant_predicate=quantisation.get("quant_predicate"))
     save_model(directory, model)
     save_config(dict(config), config_path=directory / "config.json")
@@ -172,7 +203,7 @@ def make_tiny(name, config, dtype, quantisation, shards, seed):
     block = config.get("quantization", {})
     # An override is an object; anything else leaves the module the defaults.
     overrides = {key: value for key, value in block.items() if isinstance(value, dict)}
-    base = {key: block.get(key) for key in ("group_size", "bits")}
+    base = {key: block.get(key) for key in ("group_size", "bits", "mode") if key in block}
     model = reference(config, tensors, lambda module: overrides.get(module, base))
     ids = np.random.default_rng(seed + 1000).integers(0, config["vocab_size"], TOKENS).tolist()
     write_golden(directory / "golden.json", golden(model, ids))
@@ -188,10 +219,37 @@ TEXT = ("A lighthouse keeper writes in her log: the wind turned at four, the gla
         "Mark; el faro, sin embargo, nunca se apagó. 灯台の光 — 20 seconds dark, 2 seconds bright.")
 
 
+def tensors_of(reader, names, change=lambda part, data: data):
+    """The file's tensors in f32 under Hugging Face names; `change` sees a layer's tensor and its GGUF name."""
+    from gguf import dequantize
+    weights = {}
+    for tensor in reader.tensors:
+        data = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+        parts = tensor.name.split(".")
+        if parts[0] == "blk":
+            name = f"model.layers.{parts[1]}.{names[parts[2]]}.weight"
+            data = change(parts[2], data)
+        else:
+            name = {"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}[parts[0]]
+            data = change(parts[0], data)
+        weights[name] = mx.array(data)
+    return weights
+
+
+LAYER_NAMES = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
+               "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
+               "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
+
+
+def ids_of(path, text, count):
+    import llama_cpp
+    tokenizer = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
+    return tokenizer.tokenize(text.encode(), add_bos=False)[:count]
+
+
 def make_starter():
     """The starter model's tensors dequantised by `gguf`, q and k rows put back in Hugging Face order."""
-    import llama_cpp
-    from gguf import GGUFReader, dequantize
+    from gguf import GGUFReader
     path = starter_path()
     reader = GGUFReader(str(path))
     field = lambda key: reader.fields[f"llama.{key}"].contents()
@@ -203,32 +261,54 @@ def make_starter():
         "rope_theta": field("rope.freq_base"), "tie_word_embeddings": True,
         "vocab_size": len(reader.fields["tokenizer.ggml.tokens"].data),
     }
-    names = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-             "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-             "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
-    weights = {}
-    for tensor in reader.tensors:
-        data = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        parts = tensor.name.split(".")
-        if parts[0] == "blk":
-            for part, count in (("attn_q", heads), ("attn_k", kv_heads)):
-                if parts[2] == part:
-                    data = data.reshape(count, -1, 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
-            name = f"model.layers.{parts[1]}.{names[parts[2]]}.weight"
-        else:
-            name = {"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}[parts[0]]
-        weights[name] = mx.array(data)
-    model = llama.Model(llama.ModelArgs.from_dict(config))
-    model.load_weights(list(weights.items()), strict=True)
-    tokenizer = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
-    ids = tokenizer.tokenize(TEXT.encode(), add_bos=False)[:96]
-    write_golden(HERE / "starter.json", golden(model, ids))
+
+    def reorder(part, data):
+        count = {"attn_q": heads, "attn_k": kv_heads}.get(part)
+        return data if count is None else data.reshape(count, -1, 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
+
+    model = empty_model(config)
+    model.load_weights(list(tensors_of(reader, LAYER_NAMES, reorder).items()), strict=True)
+    write_golden(HERE / "starter.json", golden(model, ids_of(path, TEXT, 96)))
+
+
+def make_second(path):
+    """Gemma 3 270M: norms hold 1 + w in the file, and mlx-lm adds the one itself."""
+    from gguf import GGUFReader
+    reader = GGUFReader(str(path))
+    field = lambda key, default=None: (reader.fields[f"gemma3.{key}"].contents() if f"gemma3.{key}" in reader.fields
+                                       else default)
+    config = {
+        "model_type": "gemma3_text", "hidden_size": field("embedding_length"),
+        "num_hidden_layers": field("block_count"), "intermediate_size": field("feed_forward_length"),
+        "num_attention_heads": field("attention.head_count"), "num_key_value_heads": field("attention.head_count_kv"),
+        "head_dim": field("attention.key_length"), "rms_norm_eps": field("attention.layer_norm_rms_epsilon"),
+        "rope_theta": field("rope.freq_base"), "rope_local_base_freq": field("rope.freq_base_swa", 10000.0),
+        "query_pre_attn_scalar": field("attention.key_length"), "sliding_window": field("attention.sliding_window"),
+        "sliding_window_pattern": field("attention.sliding_window_pattern", 6),
+        "vocab_size": len(reader.fields["tokenizer.ggml.tokens"].data),
+    }
+    names = LAYER_NAMES | {"ffn_norm": "pre_feedforward_layernorm", "post_attention_norm": "post_attention_layernorm",
+                           "post_ffw_norm": "post_feedforward_layernorm", "attn_q_norm": "self_attn.q_norm",
+                           "attn_k_norm": "self_attn.k_norm"}
+    minus_one = lambda part, data: data - 1 if part.endswith("norm") else data
+    model = empty_model(config)
+    weights = tensors_of(reader, names, minus_one)
+    model.load_weights(list(model.sanitize(weights).items()), strict=True)
+    text = (Path(__file__).parent / "text.txt").read_text()
+    write_golden(HERE / "second.json", golden(model, [2] + ids_of(path, text, 255)))
+
+
+def main(arguments):
+    mx.set_default_device(mx.cpu)
+    if arguments[:1] == ["--starter"]:
+        make_starter()
+    elif arguments[:1] == ["--second"]:
+        make_second(Path(arguments[1]))
+    else:
+        for seed, (name, case) in enumerate(cases().items()):
+            if not arguments or name in arguments:
+                make_tiny(name, *case, seed)
 
 
 if __name__ == "__main__":
-    mx.set_default_device(mx.cpu)
-    if sys.argv[1:] == ["starter"]:
-        make_starter()
-    else:
-        for seed, (name, case) in enumerate(cases().items()):
-            make_tiny(name, *case, seed)
+    main(sys.argv[1:])
