@@ -1,6 +1,10 @@
 #include "core/json.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <iterator>
+#include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -38,6 +42,20 @@ TEST(Json, StopsAtItsDepthInsteadOfRecursing) {
   EXPECT_TRUE(parse_json(R"("[[[[[[")", {.max_depth = 1}));  // brackets in text do not count
 }
 
+TEST(Json, AnObjectOfManyKeysIsReadInLinearTime) {
+  // Looking every key up among all before it would take minutes here.
+  constexpr int kKeys = 300'000;
+  std::string text = "{";
+  for (int i = 0; i < kKeys; ++i) text += fmt::format("\"{}\":{},", i, i);
+  text += R"("5":"first","200000":"last","5":"again"})";
+  const auto json = parse_json(text);
+  ASSERT_TRUE(json);
+  EXPECT_EQ(json->size(), std::size_t{kKeys});
+  EXPECT_EQ((*json)["5"], "again");
+  EXPECT_EQ((*json)["200000"], "last");
+  EXPECT_EQ(std::prev(json->end()).key(), std::to_string(kKeys - 1));
+}
+
 TEST(Json, DumpsInvalidUtf8WithReplacement) {
   EXPECT_EQ(dump_json(Json("a\xff")), "\"a\xEF\xBF\xBD\"");
 }
@@ -61,6 +79,14 @@ TEST(Cbor, RefusesDamage) {
                                        std::byte{0xff}, std::byte{0xff}, std::byte{0xff},
                                        std::byte{0xff}, std::byte{0xff}, std::byte{0xff}};
   EXPECT_FALSE(from_cbor(huge));  // claims 2⁵⁶ items: nothing is allocated for them
+}
+
+TEST(Cbor, RefusesStringsInChunks) {
+  // The library recurses into chunks of chunks.
+  for (const unsigned head : {0x5fU, 0x7fU})
+    EXPECT_FALSE(from_cbor(std::vector<std::byte>(10'000'000, std::byte(head)))) << head;
+  const std::vector<std::byte> text = {std::byte{0x62}, std::byte{0x7f}, std::byte{0x7f}};
+  EXPECT_TRUE(from_cbor(text));  // the same byte inside of a text is none of the kind
 }
 
 }  // namespace
