@@ -90,13 +90,19 @@ std::optional<DType> float_type(std::string_view dtype) {
   return std::nullopt;
 }
 
+// A token's id; nothing for what cannot be one.
+std::optional<std::uint32_t> token_id(const Json& json) {
+  if (!json.is_number_unsigned() ||
+      json.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max())
+    return std::nullopt;
+  return json.get<std::uint32_t>();
+}
+
 void add_ids(const Json& config, std::set<std::uint32_t>& ids) {
   const auto found = config.find("eos_token_id");
   if (found == config.end()) return;
-  const auto add = [&](const Json& id) {
-    if (id.is_number_unsigned() &&
-        id.get<std::uint64_t>() <= std::numeric_limits<std::uint32_t>::max())
-      ids.insert(id.get<std::uint32_t>());
+  const auto add = [&](const Json& json) {
+    if (const auto id = token_id(json)) ids.insert(*id);
   };
   if (found->is_array()) {
     for (const Json& id : *found) add(id);
@@ -229,8 +235,7 @@ class DirectoryCheckpoint final : public Checkpoint {
     const auto add_bos = config.find("add_bos_token");
     files.add_bos = add_bos != config.end() && add_bos->is_boolean() && add_bos->get<bool>();
     const auto bos = config_.find("bos_token_id");
-    if (bos != config_.end() && bos->is_number_unsigned())
-      files.bos_token_id = bos->get<std::uint32_t>();
+    if (bos != config_.end()) files.bos_token_id = token_id(*bos);
     return files;
   }
 
@@ -377,9 +382,8 @@ class DirectoryCheckpoint final : public Checkpoint {
     const auto document = read_optional_json(directory_ / "tokenizer.json", kMaxTokenizerBytes);
     if (!text || !document || !document->value("added_tokens", Json()).is_array()) return;
     for (const Json& token : (*document)["added_tokens"]) {
-      if (token.is_object() && token.value("content", Json()) == *text &&
-          token.value("id", Json()).is_number_unsigned())
-        ids.insert(token["id"].get<std::uint32_t>());
+      if (!token.is_object() || token.value("content", Json()) != *text) continue;
+      if (const auto id = token_id(token.value("id", Json()))) ids.insert(*id);
     }
   }
 

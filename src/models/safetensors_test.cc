@@ -132,6 +132,19 @@ TEST_F(Safetensors, EndTokensAreTheUnionOfBothFiles) {
             (std::vector<std::uint32_t>{2}));
 }
 
+TEST_F(Safetensors, NumbersThatAreNoTokenIdsAreIgnored) {
+  write_bytes(directory_.path() / "model.safetensors", safetensors_bytes("{}", ""));
+  write_bytes(directory_.path() / "tokenizer.json",
+              R"({"added_tokens": [{"id": 4294967297, "content": "</s>"}]})");
+  write_bytes(directory_.path() / "tokenizer_config.json", R"({"eos_token": "</s>"})");
+  const auto model = open_model(R"({"model_type": "llama", "bos_token_id": 4294967296})");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_TRUE((*model)->eos_token_ids().empty());  // not 1
+  const auto files = (*model)->tokenizer();
+  ASSERT_TRUE(files) << files.error().message;
+  EXPECT_FALSE(files->bos_token_id);  // not 0
+}
+
 TEST(OpenCheckpoint, SaysWhatIsNoModel) {
   const TestDirectory directory;
   EXPECT_EQ(open_checkpoint(directory.path() / "none").error().code, ErrorCode::kNotFound);
