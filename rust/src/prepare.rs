@@ -1,11 +1,17 @@
 //! Rewrites of a template's source for what minijinja's grammar lacks: the `generation` block, list literals that can be changed in
 //! place, and `%` formatting of a literal. Text outside of tags, comments, raw blocks and strings stay as they are.
 
-/// The source that minijinja is given.
-pub fn prepare(source: &str) -> String {
+/// Bytes of one tag outside of strings: minijinja compiles and frees long chains (`a()()()…`) by recursion.
+const MAX_TAG: usize = 4096;
+/// Of all conditions of a source together: each nests in the one before.
+const MAX_ELIF: usize = 1000;
+
+/// The source that minijinja is given. Errors: a tag that is too long, too many conditions.
+pub fn prepare(source: &str) -> Result<String, String> {
     let mut out = String::with_capacity(source.len() + source.len() / 8);
     let mut rest = source;
-    while let Some(start) = rest.find("{%").into_iter().chain(rest.find("{{")).chain(rest.find("{#")).min() {
+    let mut conditions = 0;
+    while let Some(start) = tag_start(rest) {
         out.push_str(&rest[..start]);
         rest = &rest[start..];
         let (open, close) = match &rest[..2] {
@@ -22,7 +28,15 @@ pub fn prepare(source: &str) -> String {
         let end = tag_end(rest, close);
         let tag = &rest[..end];
         rest = &rest[end..];
+        if length_outside_strings(tag) > MAX_TAG {
+            let line = source[..source.len() - rest.len()].matches('\n').count() + 1;
+            return Err(format!("chat template: the tag that ends in line {line} is too long"));
+        }
         let word = tag_word(tag);
+        conditions += usize::from(word == "elif");
+        if conditions > MAX_ELIF {
+            return Err("chat template: it has too many conditions".into());
+        }
         if open == "{%" && word == "raw" {
             let stop = raw_end(rest);
             out.push_str(tag);
@@ -39,7 +53,22 @@ pub fn prepare(source: &str) -> String {
         }
     }
     out.push_str(rest);
-    out
+    Ok(out)
+}
+
+/// Where the next tag, expression or comment begins.
+fn tag_start(text: &str) -> Option<usize> {
+    text.as_bytes().windows(2).position(|pair| pair[0] == b'{' && matches!(pair[1], b'%' | b'{' | b'#'))
+}
+
+fn length_outside_strings(tag: &str) -> usize {
+    let bytes = tag.as_bytes();
+    let (mut i, mut count) = (0, 0);
+    while i < bytes.len() {
+        i += if matches!(bytes[i], b'\'' | b'"') { string_length(&tag[i..]) } else { 1 };
+        count += 1;
+    }
+    count
 }
 
 /// `set name = expression` with the expression wrapped, so that a list that it makes can be changed. Other tags stay.
@@ -52,7 +81,8 @@ fn own_assignment(tag: &str) -> String {
     if !simple {
         return tag.to_string();
     }
-    format!("{}__own({}){}", &tag[..equals + 1], tag[equals + 1..end].trim(), &tag[end..])
+    let function = if target.contains('.') { "__own_attribute" } else { "__own" };
+    format!("{}{function}({}){}", &tag[..equals + 1], tag[equals + 1..end].trim(), &tag[end..])
 }
 
 /// Length of the string literal that begins `text`.
@@ -107,9 +137,9 @@ fn raw_end(rest: &str) -> usize {
     let mut from = 0;
     while let Some(at) = rest[from..].find("{%") {
         let start = from + at;
-        let end = start + tag_end(&rest[start..], "%}");
-        if tag_word(&rest[start..end]) == "endraw" {
-            return end;
+        // Looking for the end of every tag would take quadratic time where there is none.
+        if tag_word(&rest[start..]) == "endraw" {
+            return start + tag_end(&rest[start..], "%}");
         }
         from = start + 2;
     }
@@ -226,26 +256,45 @@ fn group_end(tag: &str, start: usize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::prepare;
+    use super::{prepare, MAX_TAG};
+
+    fn prepared(source: &str) -> String {
+        prepare(source).expect(source)
+    }
 
     #[test]
     fn rewrites_only_what_it_must() {
-        assert_eq!(prepare("{%- set ns.x = a == b -%}"), "{%- set ns.x =__own(a == b)-%}");
-        assert_eq!(prepare("{% set a, b = c %}"), "{% set a, b = c %}");
+        assert_eq!(prepared("{%- set ns.x = a == b -%}"), "{%- set ns.x =__own_attribute(a == b)-%}");
+        assert_eq!(prepared("{% set a, b = c %}"), "{% set a, b = c %}");
         for same in ["plain [text] 'x'", "{# [1] #}", "{{ a[0] }}", "{{ f(x)[1:] }}", "{% raw %}{{ [1] }}{% endraw %}", "{{ '[1]' }}", "{{ a % 2 }}", "{% set x %}", "{{ {'a': {'b': 1}} }}"] {
-            assert_eq!(prepare(same), same);
+            assert_eq!(prepared(same), same);
         }
-        assert_eq!(prepare("{% set x = [1, [2]] %}"), "{% set x =__own(__list([1, __list([2])]))%}");
-        assert_eq!(prepare("{% if a in ['x'] %}"), "{% if a in __list(['x']) %}");
-        assert_eq!(prepare("{%- generation -%}x{% endgeneration %}"), "{%- if true -%}x{% endif %}");
-        assert_eq!(prepare("{{ '%s-%s' % (a, b) }}"), "{{ '%s-%s' |__format((a, b)) }}");
-        assert_eq!(prepare("{{ 'n=%d' % m.n ~ '!' }}"), "{{ 'n=%d' |__format(m.n) ~ '!' }}");
+        assert_eq!(prepared("{% set x = [1, [2]] %}"), "{% set x =__own(__list([1, __list([2])]))%}");
+        assert_eq!(prepared("{% if a in ['x'] %}"), "{% if a in __list(['x']) %}");
+        assert_eq!(prepared("{%- generation -%}x{% endgeneration %}"), "{%- if true -%}x{% endif %}");
+        assert_eq!(prepared("{{ '%s-%s' % (a, b) }}"), "{{ '%s-%s' |__format((a, b)) }}");
+        assert_eq!(prepared("{{ 'n=%d' % m.n ~ '!' }}"), "{{ 'n=%d' |__format(m.n) ~ '!' }}");
     }
 
     #[test]
     fn survives_what_does_not_end() {
         for text in ["{{", "{%", "{#", "{{ 'a", "{% raw %}", "{{ [", "{{ ]", "{{ 'a' %", "{{ 'a' % (", "{{ \\"] {
-            prepare(text);
+            prepared(text);
+        }
+    }
+
+    #[test]
+    fn refuses_what_would_be_compiled_by_deep_recursion() {
+        assert!(prepare(&format!("{{% if a %}}{}{{% endif %}}", "{% elif b %}".repeat(100_000))).is_err());
+        assert!(prepare(&format!("\n{{{{ a{} }}}}", "()".repeat(MAX_TAG))).unwrap_err().contains("line 2"));
+        assert!(prepare(&format!("{{% set x = '{}' %}}", "()".repeat(MAX_TAG))).is_ok());
+    }
+
+    #[test]
+    fn takes_linear_time() {
+        for text in ["{% if 1 %}", "{% raw %}", "{% ", "{{ ", "{# ", "{{ '", "{% raw %}{% ", "{", "'"] {
+            let _ = prepare(&text.repeat(300_000));
+            let _ = prepare(&format!("{{% raw %}}{}", text.repeat(300_000)));
         }
     }
 }

@@ -1,26 +1,31 @@
 //! `minijinja` set up as the transformers library sets up Jinja2.
 
+use crate::limits::{self, Holder};
 use crate::prepare::prepare;
 use crate::python::{percent_format, printed, to_json, JsonStyle};
 use crate::{guarded, text_of, ExoText};
-use minijinja::value::{from_args, Enumerator, Kwargs, Object, ObjectRepr, Value, ValueKind};
-use minijinja::{Environment, Error, ErrorKind, State, UndefinedBehavior};
+use minijinja::value::{from_args, Enumerator, Kwargs, Object, ObjectRepr, StringInput, Value, ValueKind};
+use minijinja::{filters, Environment, Error, ErrorKind, State, UndefinedBehavior};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
 /// Instructions that one rendering may execute; real templates over long chats stay far below.
-const FUEL: u64 = 50_000_000;
-const MAX_OUTPUT: usize = 256 << 20;
+const FUEL: u64 = 10_000_000;
 
 /// A list that `append`, `pop`, `insert` and `extend` change in place.
 #[derive(Debug)]
-struct List(Mutex<Vec<Value>>);
+pub struct List {
+    items: Mutex<Vec<Value>>,
+    /// In how many values it lies, at most.
+    pub depth: AtomicUsize,
+}
 
 impl List {
     fn value(items: Vec<Value>) -> Value {
-        Value::from_object(List(Mutex::new(items)))
+        Value::from_object(List { items: Mutex::new(items), depth: AtomicUsize::new(0) })
     }
     fn with<T>(&self, body: impl FnOnce(&mut Vec<Value>) -> T) -> T {
-        body(&mut self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
+        body(&mut self.items.lock().unwrap_or_else(|poisoned| poisoned.into_inner()))
     }
 }
 
@@ -45,17 +50,22 @@ impl Object for List {
         match method {
             "append" => {
                 let (item,): (Value,) = from_args(args)?;
+                limits::check(&item, Holder::List(self))?;
                 self.with(|items| items.push(item));
                 Ok(Value::from(()))
             }
             "extend" => {
                 let (more,): (Value,) = from_args(args)?;
-                let more: Vec<Value> = more.try_iter()?.collect();
+                let more = limits::elements(&more)?;
+                for item in &more {
+                    limits::check(item, Holder::List(self))?;
+                }
                 self.with(|items| items.extend(more));
                 Ok(Value::from(()))
             }
             "insert" => {
                 let (index, item): (i64, Value) = from_args(args)?;
+                limits::check(&item, Holder::List(self))?;
                 self.with(|items| {
                     let length = items.len() as i64;
                     let at = if index < 0 { (index + length).max(0) } else { index.min(length) };
@@ -116,6 +126,39 @@ fn has_elements(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Map | ValueKind::String)
 }
 
+/// What a template names is a list that it may append to, whichever expression made it.
+fn own(value: Value, holder: Holder) -> Result<Value, Error> {
+    let is_other_list =
+        matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable) && value.downcast_object_ref::<List>().is_none();
+    let owned = if is_other_list { List::value(limits::elements(&value)?) } else { value };
+    limits::check(&owned, holder)?;
+    Ok(owned)
+}
+
+fn indent(
+    text: StringInput, width: Option<usize>, first: Option<bool>, blank: Option<bool>, kwargs: Kwargs,
+) -> Result<Value, Error> {
+    if let Some(width) = width.or(kwargs.get("width")?) {
+        limits::count(width)?;
+    }
+    filters::indent(text, width, first, blank, kwargs)
+}
+
+/// Filters of minijinja that allocate whatever number a template names.
+fn add_bounded_filters(env: &mut Environment) {
+    env.add_filter("list", |value: Value| limits::elements(&value));
+    env.add_filter("indent", indent);
+    env.add_filter("batch", |state: &State, value: Value, count: usize, fill: Option<Value>| {
+        filters::batch(state, value, limits::count(count)?, fill)
+    });
+    env.add_filter("slice", |state: &State, value: Value, count: usize, fill: Option<Value>| {
+        filters::slice(state, value, limits::count(count)?, fill)
+    });
+    env.add_filter("replace", |text: Value, from: Value, to: Value| {
+        limits::replace(&printed(&text)?, &printed(&from)?, &printed(&to)?)
+    });
+}
+
 fn environment(source: &str) -> Result<Environment<'static>, String> {
     let mut env = Environment::new();
     env.set_trim_blocks(true);
@@ -126,6 +169,7 @@ fn environment(source: &str) -> Result<Environment<'static>, String> {
     env.set_unknown_method_callback(unknown_method);
     env.set_auto_escape_callback(|_| minijinja::AutoEscape::None);
     env.set_formatter(|out, _, value| {
+        limits::check_time()?;
         out.write_str(&printed(value)?).map_err(Error::from)
     });
     env.add_function("raise_exception", |message: String| -> Result<Value, Error> {
@@ -138,16 +182,9 @@ fn environment(source: &str) -> Result<Environment<'static>, String> {
             .map_err(|_| Error::new(ErrorKind::InvalidOperation, "strftime_now: bad format"))?;
         Ok(text)
     });
-    env.add_function("__list", |items: Value| -> Result<Value, Error> { Ok(List::value(items.try_iter()?.collect())) });
-    // What a template names is a list that it may append to, whichever expression made it.
-    env.add_function("__own", |value: Value| -> Result<Value, Error> {
-        match value.kind() {
-            ValueKind::Seq | ValueKind::Iterable if value.downcast_object_ref::<List>().is_none() => {
-                Ok(List::value(value.try_iter()?.collect()))
-            }
-            _ => Ok(value),
-        }
-    });
+    env.add_function("__list", |items: Value| -> Result<Value, Error> { Ok(List::value(limits::elements(&items)?)) });
+    env.add_function("__own", |value: Value| own(value, Holder::Nothing));
+    env.add_function("__own_attribute", |value: Value| own(value, Holder::Namespace));
     env.add_filter("__format", |format: String, arguments: Value| percent_format(&format, &arguments));
     env.add_filter("string", |value: Value| printed(&value));
     env.add_filter("fromjson", |text: String| -> Result<Value, Error> {
@@ -164,9 +201,10 @@ fn environment(source: &str) -> Result<Environment<'static>, String> {
         to_json(&value, &style, 0, &mut out)?;
         Ok(out)
     });
+    add_bounded_filters(&mut env);
     env.add_test("sequence", |value: Value| has_elements(&value));
     env.add_test("iterable", |value: Value| has_elements(&value) || value.kind() == ValueKind::Iterable);
-    env.add_template_owned("chat", prepare(source)).map_err(|e| describe(&e))?;
+    env.add_template_owned("chat", prepare(source)?).map_err(|e| describe(&e))?;
     Ok(env)
 }
 
@@ -188,12 +226,11 @@ pub struct ExoTemplate {
 
 fn render(template: &ExoTemplate, variables: &str) -> Result<String, String> {
     let json: serde_json::Value = serde_json::from_str(variables).map_err(|e| e.to_string())?;
+    limits::reset();
     let chat = template.env.get_template("chat").map_err(|e| describe(&e))?;
-    let text = chat.render(value_of(json)).map_err(|e| describe(&e))?;
-    if text.len() > MAX_OUTPUT {
-        return Err("chat template: its output is too long".into());
-    }
-    Ok(text)
+    let mut output = limits::Output(Vec::new());
+    chat.render_captured_to(value_of(json), &mut output).map_err(|e| describe(&e))?;
+    String::from_utf8(output.0).map_err(|e| e.to_string())
 }
 
 /// # Safety
@@ -267,7 +304,25 @@ mod tests {
         for source in [
             "{% set x = [1] %}{% set _ = x.append(x) %}{{ x }}",
             "{% set x = [1] %}{% set _ = x.append(x) %}{{ x|tojson }}",
+            "{% set x = [1] %}{% set _ = x.append(x) %}{{ x ~ '' }}",
+            "{% set x = [1] %}{% set _ = x.insert(0, {'a': [x]}) %}{{ x == x }}",
+            "{% set x = [1] %}{% set y = [x] %}{% set _ = x.extend([y]) %}{{ x|upper }}",
+            "{% set ns = namespace() %}{% set ns.x = ns %}{{ ns ~ '' }}",
+            "{% set ns = namespace() %}{% set ns.x = [{'a': ns}] %}{{ ns ~ '' }}",
+            "{% set ns = namespace(x=[]) %}{% for i in range(100000) %}{% set ns.x = [ns.x] %}{% endfor %}",
+            "{% set ns = namespace(x=[]) %}{% for i in range(100000) %}{% set ns.x = {'a': ns.x} %}{% endfor %}",
+            "{% set ns = namespace(x=[]) %}{% for i in range(60) %}{% set ns.x = [ns.x, ns.x] %}{% endfor %}{{ ns.x }}",
+            "{% set ns = namespace(x=[]) %}{% for i in range(100) %}{% set y = [] %}{% set _ = ns.x.append(y) %}{% set ns.x = y %}{% endfor %}",
+            "{% set ns = namespace(s='aaaa') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}",
+            "{% set x = [1] * 1000000000000 %}",
+            "{{ ([1] * 1000000000000)|list }}",
+            "{{ [1]|batch(1000000000000) }}",
+            "{{ [1]|slice(1000000000000) }}",
+            "{% set s = 'a' * 100000 %}{{ s|replace('a', s) }}",
+            "{{ 'a'|indent(1000000000000) }}",
             "{{ a|tojson(indent=9999999999999) }}",
+            "{% for i in range(100000) %}{% for j in range(100000) %}{{ m|tojson }}{% endfor %}{% endfor %}",
+            "{% set s = 'a' * 1000000 %}{% for i in range(100000) %}{{ s }}{% endfor %}",
             "{% for i in range(1000000000) %}{% for j in range(1000000000) %}{% endfor %}{% endfor %}",
             "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}",
             "{{ raise_exception('no') }}",
