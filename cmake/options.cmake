@@ -12,6 +12,13 @@ if(EXO_SANITIZE)
   target_link_options(exo_options INTERFACE -fsanitize=${EXO_SANITIZE})
 endif()
 
+# Coverage for the fuzzers of fuzz/ goes into the very objects that the tests under ASan use: one build serves both.
+option(EXO_BUILD_FUZZERS "Build the fuzzers of fuzz/ (clang, with EXO_SANITIZE=address,undefined)" OFF)
+if(EXO_BUILD_FUZZERS)
+  target_compile_options(exo_options INTERFACE -fsanitize=fuzzer-no-link
+    -fsanitize-coverage-ignorelist=${CMAKE_SOURCE_DIR}/fuzz/coverage_ignore.txt)
+endif()
+
 # One precompiled header for all rooms and their tests; -fno-pch-timestamp lets ccache keep what was compiled with it.
 file(WRITE ${CMAKE_BINARY_DIR}/precompiled.cc "")
 add_library(exo_precompiled OBJECT ${CMAKE_BINARY_DIR}/precompiled.cc)

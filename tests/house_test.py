@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ["README.md", "CONTRIBUTING.md", *[str(page.relative_to(ROOT)) for page in sorted((ROOT / "docs").glob("*.md"))]]
-ROOMS = re.compile(r"(?<![\w/.-])((?:src|docs|tests|bench|cmake|rust|resources|\.ci)/[\w./-]*\w)(?::(\w+))?")
+ROOMS = re.compile(r"(?<![\w/.-])((?:src|docs|tests|bench|cmake|rust|fuzz|resources|\.ci)/[\w./-]*\w)(?::(\w+))?")
 # Spelled in parts, so that this file does not name what it forbids.
 FORBIDDEN = ["/work" + "/", "/tmp" + "/wt", "/root" + "/", "pypi" + ".org", "registry.npmjs" + ".org", "crates" + ".io/api",
              "static.crates" + ".io", "deb.debian" + ".org", "files.pythonhosted" + ".org"]
