@@ -8,8 +8,9 @@
 #include <string>
 #include <utility>
 
-#include "core/overloaded.h"
 #include "engine/decoder_spec.h"
+#include "engine/weight_loader.h"
+#include "kernels/thread_pool.h"
 #include "models/card.h"
 #include "models/checkpoint.h"
 
@@ -21,36 +22,52 @@ inline void touch(std::span<const std::byte> bytes) {
   for (const std::byte byte : bytes) sum = sum + std::to_integer<unsigned>(byte);
 }
 
+// Views a matrix, and packs it into tiles if that is quickly done.
 inline void walk_linear(const models::Checkpoint& model, const engine::LinearSpec& linear) {
-  if (const auto view = model.matrix(linear.name, linear.rows, linear.cols)) {
-    touch(view->codes);
-    touch(view->scales);
-    touch(view->biases);
-    model.drop(view->codes);
-  }
-  if (linear.bias) (void)model.vector(linear.name + ".bias", linear.rows);
+  constexpr std::size_t kFewBytes = 1 << 16;
+  static kernels::ThreadPool pool({.threads = 1});
+  static const engine::WeightLoader::Progress no_progress;
+  const auto view = model.matrix(linear.name, linear.rows, linear.cols);
+  if (!view) return;
+  touch(view->codes);
+  touch(view->scales);
+  touch(view->biases);
+  engine::WeightLoader loader(model, pool, no_progress);
+  if (view->codes.size() <= kFewBytes) (void)loader.matrix(linear);
+  (void)loader.bias(linear);
+  model.drop(view->codes);
+}
+
+inline void walk_norm(const models::Checkpoint& model, const engine::NormSpec& norm,
+                      std::size_t size) {
+  (void)model.vector(norm.tensor, size);
+}
+
+inline void walk_layer(const models::Checkpoint& model, const engine::LayerSpec& layer,
+                       std::size_t hidden_size) {
+  walk_norm(model, layer.mixer_norm, hidden_size);
+  walk_norm(model, layer.feed_forward_norm, hidden_size);
+  std::visit(
+      [&](const engine::AttentionSpec& attention) {
+        for (const auto* linear : {&attention.q, &attention.k, &attention.v, &attention.o})
+          walk_linear(model, *linear);
+        if (attention.q_norm) walk_norm(model, *attention.q_norm, attention.head_dim);
+      },
+      layer.mixer);
+  std::visit(
+      [&](const engine::GatedSpec& gated) {
+        for (const auto* linear : {&gated.gate, &gated.up, &gated.down})
+          walk_linear(model, *linear);
+      },
+      layer.feed_forward);
 }
 
 inline void walk_decoder(const models::Checkpoint& model, const engine::DecoderSpec& spec) {
   walk_linear(model, {.name = spec.embedding, .rows = spec.vocab_size, .cols = spec.hidden_size});
   if (spec.head) walk_linear(model, *spec.head);
+  walk_norm(model, spec.final_norm, spec.hidden_size);
   for (const engine::RopeSpec& rope : spec.ropes) (void)engine::frequencies(rope);
-  for (const engine::LayerSpec& layer : spec.layers) {
-    (void)model.vector(layer.mixer_norm, spec.hidden_size);
-    (void)model.vector(layer.feed_forward_norm, spec.hidden_size);
-    std::visit(
-        [&](const engine::AttentionSpec& attention) {
-          for (const auto* linear : {&attention.q, &attention.k, &attention.v, &attention.o})
-            walk_linear(model, *linear);
-        },
-        layer.mixer);
-    std::visit(
-        [&](const engine::SwigluSpec& swiglu) {
-          for (const auto* linear : {&swiglu.gate, &swiglu.up, &swiglu.down})
-            walk_linear(model, *linear);
-        },
-        layer.feed_forward);
-  }
+  for (const engine::LayerSpec& layer : spec.layers) walk_layer(model, layer, spec.hidden_size);
 }
 
 inline void walk_checkpoint(const models::Checkpoint& model) {

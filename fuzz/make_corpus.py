@@ -28,7 +28,10 @@ def write(fuzzer: str, seeds: dict[str, bytes]) -> None:
 # ---- GGUF
 
 U32, I32, F32, BOOL, STRING, ARRAY, U64 = 4, 5, 6, 7, 8, 9, 10
-TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q8_0": (8, 32, 34), "BF16": (30, 1, 2)}
+TYPES = {"F32": (0, 1, 4), "F16": (1, 1, 2), "Q4_0": (2, 32, 18), "Q4_1": (3, 32, 20), "Q5_0": (6, 32, 22), "Q5_1": (7, 32, 24),
+         "Q8_0": (8, 32, 34), "Q2_K": (10, 256, 84), "Q3_K": (11, 256, 110), "Q4_K": (12, 256, 144), "Q5_K": (13, 256, 176),
+         "Q6_K": (14, 256, 210), "IQ4_NL": (20, 32, 18), "IQ4_XS": (23, 256, 136), "BF16": (30, 1, 2), "MXFP4": (39, 32, 17),
+         "NVFP4": (40, 64, 36)}
 CODES = {U32: "<I", I32: "<i", F32: "<f", BOOL: "<?", U64: "<Q"}
 
 
@@ -82,6 +85,29 @@ def llama_gguf(weight_type: str, extra: list[tuple] = (), extra_tensors: list[tu
     return gguf(pairs, tensors)
 
 
+def types_gguf() -> bytes:
+    """One row of each type, as the modules of layers that nobody asks for."""
+    return gguf([("general.architecture", STRING, "llama"), ("llama.block_count", U32, 1), ("llama.context_length", U32, 64),
+                 ("llama.embedding_length", U32, 256), ("llama.feed_forward_length", U32, 256),
+                 ("llama.attention.head_count", U32, 2), ("llama.attention.layer_norm_rms_epsilon", F32, 1e-5)],
+                [(f"blk.{i}.ffn_up.weight", [256, 1], name) for i, name in enumerate(TYPES)])
+
+
+def gemma3_gguf() -> bytes:
+    hidden = 32
+    pairs = [("general.architecture", STRING, "gemma3"), ("gemma3.block_count", U32, 1), ("gemma3.context_length", U32, 64),
+             ("gemma3.embedding_length", U32, hidden), ("gemma3.feed_forward_length", U32, hidden),
+             ("gemma3.attention.head_count", U32, 2), ("gemma3.attention.layer_norm_rms_epsilon", F32, 1e-6),
+             ("gemma3.attention.sliding_window", U32, 16), ("gemma3.rope.freq_base", F32, 1e6),
+             ("tokenizer.ggml.model", STRING, "llama")]
+    norms = ["attn_norm", "post_attention_norm", "ffn_norm", "post_ffw_norm"]
+    modules = ["attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"]
+    return gguf(pairs, [("token_embd.weight", [hidden, 4], "Q5_0"), ("output_norm.weight", [hidden], "F32"),
+                        *((f"blk.0.{norm}.weight", [hidden], "F32") for norm in norms),
+                        *((f"blk.0.{norm}.weight", [hidden // 2], "F32") for norm in ("attn_q_norm", "attn_k_norm")),
+                        *((f"blk.0.{module}.weight", [hidden, hidden], "Q5_1") for module in modules)])
+
+
 def gguf_seeds() -> dict[str, bytes]:
     more = [("llama.rope.scaling.type", STRING, "linear"), ("llama.rope.scaling.factor", F32, 2.0),
             ("tokenizer.ggml.add_bos_token", BOOL, True), ("tokenizer.ggml.unknown_token_id", U64, 2),
@@ -93,6 +119,8 @@ def gguf_seeds() -> dict[str, bytes]:
             "llama-q8_0": llama_gguf("Q8_0", more),
             "llama-f16": llama_gguf("F16", [], [("rope_freqs.weight", [2], "F32"), ("output.weight", [8, 6], "BF16")], hidden=8),
             "bias": llama_gguf("Q4_1", [], [("blk.0.attn_q.bias", [32], "F32"), ("blk.0.ffn_gate.bias", [32, 1], "F16")]),
+            "types": types_gguf(),
+            "gemma3": gemma3_gguf(),
             "split": gguf([("split.no", U32, 0), ("split.count", U32, 2), ("split.tensors.count", I32, 1)], []),
             "tokenizer": gguf([("general.architecture", STRING, "llama"), ("tokenizer.huggingface.json", STRING, "{}")], [])}
 
@@ -131,7 +159,22 @@ def safetensors_seeds() -> dict[str, bytes]:
              "model.layers.0.self_attn.q_proj.weight": ("F16", [32, 32], 2048)}
     affine = {"model.embed_tokens.weight": ("U32", [4, 4], 64), "model.embed_tokens.scales": ("BF16", [4, 1], 8),
               "model.embed_tokens.biases": ("BF16", [4, 1], 8), "empty": ("I8", [0], 0)}
-    return {"dense": parts(json.dumps(config | rope), json.dumps(tokenizer), safetensors(dense, metadata=True)),
+    float8 = config | {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, 128]}}
+    squares = {"lm_head.weight": ("F8_E4M3", [4, 32], 128), "lm_head.weight_scale_inv": ("F32", [1, 1], 4)}
+    small = {name: config | {"quantization": {"mode": name, "bits": bits, "group_size": group}}
+             for name, bits, group in (("mxfp4", 4, 32), ("mxfp8", 8, 32), ("nvfp4", 4, 16))}
+    gemma3 = {"model_type": "gemma3", "text_config": {
+        "hidden_size": 32, "num_hidden_layers": 2, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1,
+        "head_dim": 16, "vocab_size": 4, "sliding_window": 8, "sliding_window_pattern": 2, "rope_scaling": {
+            "rope_type": "linear", "factor": 8}}}
+    return {"float8": parts(json.dumps(float8), "", safetensors(squares)),
+            **{name: parts(json.dumps(small[name]), "", safetensors(
+                {"lm_head.weight": ("U32", [4, words], 16 * words), "lm_head.scales": ("U8", [4, scales], 4 * scales)}))
+               for name, words, scales in (("mxfp4", 4, 1), ("mxfp8", 8, 1), ("nvfp4", 4, 2))},
+            "gemma3": parts(json.dumps(gemma3), "", safetensors(
+                {"language_model.model.embed_tokens.weight": ("BF16", [4, 32], 256),
+                 "language_model.model.layers.0.self_attn.q_norm.weight": ("BF16", [16], 32)})),
+            "dense": parts(json.dumps(config | rope), json.dumps(tokenizer), safetensors(dense, metadata=True)),
             "affine": parts(json.dumps(quantized), "{}", safetensors(affine)),
             "no-config": parts("{}", "", safetensors({})),
             "linear": parts(json.dumps(config | {"rope_parameters": {"type": "linear", "factor": 2, "rope_theta": 500000.0}}),
