@@ -1,9 +1,7 @@
 //! Libraries without a C++ equal behind a C boundary: Hugging Face `tokenizers` and `minijinja`. The header is include/exo_rust.h.
 //! Errors cross as text; a panic inside a library becomes an error too.
 
-mod limits;
-mod prepare;
-mod python;
+mod jinja;
 mod template;
 mod tokenizer;
 
