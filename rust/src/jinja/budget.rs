@@ -9,12 +9,9 @@ use std::cell::{Cell, RefCell};
 
 /// Bytes of text and items of lists that a rendering may make, in all; bounds its memory too.
 const MAX_BYTES: usize = 1 << 30;
-/// Namespaces hold each other without a bound on depth, and are freed recursively.
-const MAX_LINKS: usize = 1000;
 
 thread_local! {
     static BYTES: Cell<usize> = const { Cell::new(MAX_BYTES) };
-    static LINKS: Cell<usize> = const { Cell::new(MAX_LINKS) };
     static HELD: RefCell<Vec<Value>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -36,11 +33,6 @@ pub fn charge(bytes: usize) -> Result<(), Error> {
     BYTES.with(|account| spend(account, bytes, "the template makes too much text"))
 }
 
-/// Pays for a value that refers to a namespace.
-pub fn charge_link() -> Result<(), Error> {
-    LINKS.with(|account| spend(account, 1, "the template nests too many namespaces"))
-}
-
 /// Remembers a list or dict that was given another one: it may contain itself, or be the end of a long chain.
 pub fn hold(container: Value) {
     HELD.with(|held| held.borrow_mut().push(container));
@@ -52,7 +44,6 @@ pub struct Rendering(());
 impl Rendering {
     pub fn start() -> Rendering {
         BYTES.with(|account| account.set(MAX_BYTES));
-        LINKS.with(|account| account.set(MAX_LINKS));
         Rendering(())
     }
 }

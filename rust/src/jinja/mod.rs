@@ -6,6 +6,7 @@
 //!
 //! Differences that are left:
 //! - Integers end at 128 bits; JSON's end at 64 bits and become floats beyond.
+//! - A namespace cannot be kept in a list, a map or another namespace.
 //! - `true` and `1` are two keys of a map.
 //! - A macro's `arguments` print as a list.
 //! - A macro's parameter that is given an undefined value takes its default.

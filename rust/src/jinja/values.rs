@@ -1,6 +1,6 @@
 //! Python's containers: lists and dicts that change in place, tuples, and what iterates once.
 
-use super::budget::{charge, charge_link, hold};
+use super::budget::{charge, hold};
 use super::{failed, Call};
 use indexmap::IndexMap;
 use minijinja::value::{Enumerator, Object, ObjectRepr, Value, ValueKind};
@@ -81,9 +81,7 @@ fn depth_with<'a>(items: impl Iterator<Item = &'a Value>) -> Result<usize, Error
     let mut count = 1;
     for item in items {
         count += 1;
-        if is_namespace(item) {
-            charge_link()?;
-        }
+        refuse_namespace(item)?;
         depth = depth.max(depth_of(item) + 1);
     }
     charge(count * ITEM_BYTES)?;
@@ -93,11 +91,17 @@ fn depth_with<'a>(items: impl Iterator<Item = &'a Value>) -> Result<usize, Error
     Ok(depth)
 }
 
+/// Namespaces are minijinja's own and count references: one that came to hold itself would never be freed.
+fn refuse_namespace(value: &Value) -> Result<(), Error> {
+    if is_namespace(value) {
+        return Err(failed("a namespace can be kept in a variable only"));
+    }
+    Ok(())
+}
+
 /// `value`, which a namespace is to hold.
 pub fn held(value: Value) -> Result<Value, Error> {
-    if is_namespace(&value) {
-        charge_link()?;
-    }
+    refuse_namespace(&value)?;
     Ok(value)
 }
 
