@@ -1,13 +1,16 @@
 // The front door of api: the HTTP server, and what it needs from below.
 //
-//   server.h         the server: addresses, limits, shutdown     inference.h      models and
-//   generations, an interface session.h        one connection                              router.h
-//   paths, methods, origins, keys chat_request.h   OpenAI's body → canonical request
-//   chat_response.h  chunks → OpenAI's body and events chat_messages.h  its messages models_body.h
-//   listings fields.h         typed fields of a client's JSON             http_error.h     errors
-//   as HTTP
+//   server.h             the server: addresses, shutdown    limits.h         what clients may take
+//   session.h            one connection's requests          connection.h     its writing side
+//   router.h             paths, methods, origins, keys      body_budget.h    memory of all bodies
+//   reply.h              replies that exist as a whole      models_body.h    listings
+//   chat_exchange.h      one chat, streamed or whole        http_error.h     errors as HTTP
+//   chat_request.h       OpenAI's body → canonical request  chat_messages.h  its messages
+//   chat_response.h      chunks → OpenAI's body and events  fields.h         a client's JSON, typed
+//   sampling_defaults.h  what a model's card fills in
+//   inference.h          models and generations, an interface
 //
-// The main path enters at Server::start(); a chat goes through session.cc:serve_chat().
+// The main path enters at Server::start(); a chat goes through chat_exchange.cc:serve_chat().
 #pragma once
 
 #include "api/inference.h"

@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "api/chat_response.h"
+#include "api/http_error.h"
 
 namespace exo::api {
 namespace {
@@ -137,28 +137,6 @@ TEST(ChatRequest, WrongMessagesAreNamedByTheirPath) {
     ASSERT_FALSE(parsed) << messages;
     EXPECT_EQ(parsed.error().subject, path);
   }
-}
-
-TEST(ChatStream, HasNoNullDeltasAndEndsWithAReason) {
-  const ChatStream stream(
-      {.command = {"c"}, .model = "m", .created = 1, .logprobs = false, .include_usage = false});
-  std::string text = stream.begin();
-  text += stream.events(protocol::TokenChunk{.text = "Hi"});
-  text += stream.events(protocol::TokenChunk{.text = ""});
-  text += stream.events(protocol::FinishChunk{});
-  std::size_t finishes = 0, begin = 0;
-  for (std::size_t end; (end = text.find("\n\n", begin)) != std::string::npos; begin = end + 2) {
-    const std::string event = text.substr(begin, end - begin);
-    if (!event.starts_with("data: {")) continue;
-    const Json json = Json::parse(event.substr(6));
-    EXPECT_EQ(json["object"], "chat.completion.chunk");
-    EXPECT_FALSE(json.contains("usage"));
-    for (const auto& [key, value] : json["choices"][0]["delta"].items())
-      EXPECT_FALSE(value.is_null()) << key;
-    finishes += json["choices"][0]["finish_reason"].is_string() ? 1U : 0U;
-  }
-  EXPECT_EQ(finishes, 1U);
-  EXPECT_TRUE(text.ends_with("data: [DONE]\n\n"));
 }
 
 }  // namespace

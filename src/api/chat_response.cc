@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -77,11 +78,12 @@ std::string ChatStream::chunk(Json delta, Json logprobs, Json finish_reason) con
   return event(json);
 }
 
-std::string ChatStream::begin() const {
+std::string ChatStream::role_chunk() {
+  if (std::exchange(has_role_, true)) return {};
   return chunk({{"role", "assistant"}, {"content", ""}}, nullptr, nullptr);
 }
 
-std::string ChatStream::events(const protocol::Chunk& any) const {
+std::string ChatStream::events(const protocol::Chunk& any) {
   if (const auto* progress = std::get_if<PrefillProgress>(&any)) {
     const Json json = {{"PrefillProgressChunk",
                         {{"model", header_.model},
@@ -91,11 +93,13 @@ std::string ChatStream::events(const protocol::Chunk& any) const {
   }
   if (const auto* token = std::get_if<TokenChunk>(&any)) {
     if (token->text.empty() && token->logprobs.empty()) return {};
-    return chunk({{token->is_thinking ? "reasoning_content" : "content", token->text}},
+    return role_chunk() +
+           chunk({{token->is_thinking ? "reasoning_content" : "content", token->text}},
                  header_.logprobs ? logprobs_json(token->logprobs) : Json(nullptr), nullptr);
   }
-  if (const auto* end = std::get_if<FinishChunk>(&any)) return finish(*end);
-  return error(http_error(std::get<protocol::ErrorChunk>(any).error));
+  if (const auto* end = std::get_if<FinishChunk>(&any)) return role_chunk() + finish(*end);
+  const Error& failure = std::get<protocol::ErrorChunk>(any).error;
+  return event(error_body(http_error(failure))) + "data: [DONE]\n\n";
 }
 
 std::string ChatStream::finish(const FinishChunk& end) const {
@@ -113,9 +117,6 @@ std::string ChatStream::finish(const FinishChunk& end) const {
          "data: [DONE]\n\n";
 }
 
-std::string ChatStream::error(const HttpError& error) const {
-  return event(error_body(error)) + "data: [DONE]\n\n";
-}
 std::string ChatStream::keep_alive() { return ": keep-alive\n\n"; }
 
 void ChatReply::add(const TokenChunk& chunk) {

@@ -27,17 +27,18 @@ class ChatStream {
  public:
   explicit ChatStream(ChatHeader header) : header_(std::move(header)) {}
 
-  // The role chunk; the first event.
-  std::string begin() const;
-  // The events of one chunk, the terminal one with everything up to [DONE].
-  std::string events(const protocol::Chunk& chunk) const;
-  std::string error(const HttpError& error) const;
+  // The events of one chunk: the first one of the reply itself (not of its progress) after the role
+  // chunk, the terminal one with everything up to [DONE].
+  std::string events(const protocol::Chunk& chunk);
   static std::string keep_alive();
 
  private:
   std::string chunk(Json delta, Json logprobs, Json finish_reason) const;
+  std::string role_chunk();
   std::string finish(const protocol::FinishChunk& chunk) const;
+
   ChatHeader header_;
+  bool has_role_ = false;
 };
 
 // Collects chunks into the body of a reply that is not streamed.

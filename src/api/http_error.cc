@@ -40,6 +40,11 @@ HttpError http_error(const Error& error) {
   return result;
 }
 
+HttpError unknown_model(const Error& error) {
+  if (error.code != ErrorCode::kInvalidInput) return http_error(error);
+  return http_error({.code = ErrorCode::kNotFound, .message = error.message});
+}
+
 Json error_body(const HttpError& error) {
   const auto text_or_null = [](const std::string& text) {
     return text.empty() ? Json(nullptr) : Json(text);
@@ -49,6 +54,15 @@ Json error_body(const HttpError& error) {
             {"type", error.type},
             {"param", text_or_null(error.param)},
             {"code", text_or_null(error.code)}}}};
+}
+
+Json claude_error_body(const HttpError& error, std::string_view request_id) {
+  return {
+      {"type", "error"},
+      {"error",
+       {{"type", error.status == 404 ? "not_found_error" : "api_error"},
+        {"message", error.message}}},
+      {"request_id", request_id}};
 }
 
 }  // namespace exo::api

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "core/json.h"
 #include "core/result.h"
@@ -15,7 +16,12 @@ struct HttpError {
 };
 
 HttpError http_error(const Error& error);
+// Of Inference::resolve(): a name that may mean several models is as unknown as one that means none
+// (api.md 1.13); the message tells them apart.
+HttpError unknown_model(const Error& error);
 // {"error": {"message", "type", "param", "code"}}
 Json error_body(const HttpError& error);
+// {"type": "error", "error": {"type", "message"}, "request_id"}, for Anthropic's clients.
+Json claude_error_body(const HttpError& error, std::string_view request_id);
 
 }  // namespace exo::api

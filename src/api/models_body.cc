@@ -1,5 +1,6 @@
 #include "api/models_body.h"
 
+#include <algorithm>
 #include <ctime>
 
 #include <nlohmann/json.hpp>
@@ -14,6 +15,14 @@ std::string rfc3339(std::int64_t seconds) {
   char text[32];
   const std::size_t size = std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return {text, size};
+}
+
+// Image models are not served, so nobody is offered them.
+bool is_listed(const ModelState& state) {
+  const std::vector<std::string>& tasks = state.model.card.tasks;
+  return tasks.empty() || !std::ranges::all_of(tasks, [](const std::string& task) {
+    return task == "TextToImage" || task == "ImageToImage";
+  });
 }
 
 }  // namespace
@@ -49,7 +58,9 @@ Json model_body(const ModelState& state) {
 
 Json models_body(const std::vector<ModelState>& models) {
   Json data = Json::array();
-  for (const ModelState& state : models) data.push_back(model_body(state));
+  for (const ModelState& state : models) {
+    if (is_listed(state)) data.push_back(model_body(state));
+  }
   const Json first = data.empty() ? Json(nullptr) : data.front()["id"],
              last = data.empty() ? Json(nullptr) : data.back()["id"];
   return {{"object", "list"},

@@ -19,10 +19,13 @@ constexpr std::string_view kGet = "GET", kPost = "POST";
 constexpr Path kPaths[] = {
     {Route::kRoot, "/", kGet},
     {Route::kHealth, "/health", kGet},
+    {Route::kHealth, "/v1/health", kGet},
     {Route::kModels, "/models", kGet},
     {Route::kModels, "/v1/models", kGet},
     {Route::kModel, "/v1/models/", kGet},
     {Route::kChatCompletions, "/v1/chat/completions", kPost},
+    {Route::kChatCompletions, "/chat/completions", kPost},
+    {Route::kChatCompletions, "/ollama/v1/chat/completions", kPost},
     {Route::kCancel, "/v1/cancel/", kPost},
 };
 
@@ -54,6 +57,19 @@ std::string_view path_of(std::string_view target) {
   return path;
 }
 
+// The first value of `name` in the query, not decoded; empty: absent.
+std::string_view query_value(std::string_view target, std::string_view name) {
+  target = target.substr(0, target.find('#'));
+  const std::size_t begin = target.find('?');
+  if (begin == std::string_view::npos) return {};
+  for (const std::string_view item : split(target.substr(begin + 1), '&')) {
+    const std::size_t equals = item.find('=');
+    if (equals != std::string_view::npos && item.substr(0, equals) == name)
+      return item.substr(equals + 1);
+  }
+  return {};
+}
+
 const Path* find_path(std::string_view path) {
   for (const Path& candidate : kPaths) {
     const bool prefix = candidate.pattern.size() > 1 && candidate.pattern.ends_with('/');
@@ -77,6 +93,17 @@ HttpError problem(int status, std::string type, std::string message, std::string
 
 }  // namespace
 
+void read_origin(std::string_view raw, RequestHead& head) {
+  for (const std::string_view line : split(raw.substr(0, raw.find("\r\n\r\n")), '\n')) {
+    const std::size_t colon = line.find(':');
+    if (colon == std::string_view::npos) continue;
+    const std::string name = to_lower_ascii(line.substr(0, colon));
+    const std::string_view value = trim(line.substr(colon + 1));
+    if (name == "host" && head.host.empty()) head.host = value;
+    if (name == "origin" && head.origin.empty()) head.origin = value;
+  }
+}
+
 std::string Router::allowed_methods(std::string_view target) {
   const Path* path = find_path(path_of(target));
   if (path == nullptr) return {};
@@ -87,17 +114,20 @@ bool Router::is_allowed_origin(const RequestHead& head) const {
   if (std::ranges::find(options_.cors, head.origin) != options_.cors.end()) return true;
   if (head.origin != "http://" + head.host) return false;
   // A name that somebody else's DNS points at this machine is not the node's own.
-  std::string_view host = head.host;
+  const std::string lower = to_lower_ascii(head.host);
+  std::string_view host = lower;
   const std::size_t colon = host.rfind(':');
   if (colon != std::string_view::npos && host.find(']', colon) == std::string_view::npos)
     host = host.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  return host == "localhost" || std::ranges::find(options_.hosts, host) != options_.hosts.end();
+  return host == "localhost" || (!host.empty() && host == head.local_address) ||
+         std::ranges::find(options_.hosts, host) != options_.hosts.end();
 }
 
 bool Router::has_key(const RequestHead& head) const {
-  constexpr std::string_view kBearer = "Bearer ";
-  const std::string_view bearer = head.authorization.starts_with(kBearer)
+  constexpr std::string_view kBearer = "bearer ";  // the scheme's name in any case: RFC 9110, 11.1
+  const std::string scheme = to_lower_ascii(head.authorization.substr(0, kBearer.size()));
+  const std::string_view bearer = scheme == kBearer
                                       ? std::string_view(head.authorization).substr(kBearer.size())
                                       : std::string_view();
   return std::ranges::any_of(options_.api_keys, [&](const std::string& key) {
@@ -112,7 +142,7 @@ Headers Router::cors_headers(const RequestHead& head) const {
       {"Vary", "Origin"},
       {"Access-Control-Allow-Credentials", "true"},
       {"Access-Control-Expose-Headers", "x-request-id, request-id, x-exo-command-id"}};
-  if (!head.requested_method.empty()) {
+  if (head.method == "OPTIONS" && !head.requested_method.empty()) {
     headers.emplace_back("Access-Control-Allow-Methods",
                          "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT");
     headers.emplace_back("Access-Control-Max-Age", "600");
@@ -147,15 +177,17 @@ std::expected<Routed, HttpError> Router::route(const RequestHead& head) const {
                                    "a valid API key is wanted: Authorization: Bearer KEY",
                                    "invalid_api_key"));
   }
-  Routed routed{.route = found->route};
-  if (found->pattern.size() > 1 && found->pattern.ends_with('/')) {
-    const auto parameter = percent_decoded(path.substr(found->pattern.size()));
-    if (!parameter)
-      return std::unexpected(
-          problem(400, "invalid_request_error", "the path is not percent-encoded correctly"));
-    routed.parameter = *parameter;
-  }
-  return routed;
+  const bool has_id = found->pattern.size() > 1 && found->pattern.ends_with('/');
+  const auto parameter = percent_decoded(has_id ? path.substr(found->pattern.size())
+                                         : found->route == Route::kModels
+                                             ? query_value(head.target, "status")
+                                             : std::string_view());
+  if (!parameter)
+    return std::unexpected(
+        problem(400, "invalid_request_error", "the path is not percent-encoded correctly"));
+  return Routed{.route = found->route,
+                .parameter = *parameter,
+                .for_claude = !head.anthropic_version.empty()};
 }
 
 }  // namespace exo::api

@@ -18,7 +18,13 @@ struct RequestHead {
   std::string host = {}, origin = {};            // empty: absent
   std::string authorization = {}, api_key = {};  // the headers Authorization and x-api-key
   std::string requested_method = {}, requested_headers = {};  // of a preflight
+  std::string anthropic_version = {};
+  std::string local_address = {};  // of the node, as the client reached it
 };
+
+// Fills in the host and the origin that `head` lacks from the lines of a request whose headers were
+// not read to their end, so that its refusal can have CORS headers. `raw` may be anything.
+void read_origin(std::string_view raw, RequestHead& head);
 
 enum class Route {
   kRoot,
@@ -33,8 +39,9 @@ enum class Route {
 
 struct Routed {
   Route route = Route::kRoot;
-  std::string parameter = {};  // the id of kModel and kCancel, decoded
+  std::string parameter = {};  // decoded: the id of kModel and kCancel, the `status` of kModels
   std::string allow = {};      // of kOptions
+  bool for_claude = false;     // errors of kModel as Anthropic's clients read them
 };
 
 using Headers = std::vector<std::pair<std::string, std::string>>;

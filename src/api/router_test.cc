@@ -55,5 +55,78 @@ TEST(Router, AsksForAKeyWhereThereIsOne) {
   EXPECT_EQ(status(router, {.method = "GET", .target = "/"}), 200);
 }
 
+TEST(Router, ChatHasItsAliases) {
+  const Router router{{}};
+  for (const char* path :
+       {"/v1/chat/completions", "/chat/completions", "/ollama/v1/chat/completions"}) {
+    EXPECT_EQ(router.route({.method = "POST", .target = path})->route, Route::kChatCompletions)
+        << path;
+  }
+}
+
+TEST(Router, TheStatusOfModelsIsReadFromTheQuery) {
+  const Router router{{}};
+  for (const auto& [target, status] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"/v1/models", ""},
+           {"/v1/models?status=running", "running"},
+           {"/v1/models?a=b&status=run%6Eing&status=x#status=y", "running"},
+           {"/v1/models?status", ""},
+           {"/v1/models?xstatus=running", ""},
+           {"/v1/models#?status=running", ""}}) {
+    EXPECT_EQ(router.route({.method = "GET", .target = target})->parameter, status) << target;
+  }
+  EXPECT_EQ(status(router, {.method = "GET", .target = "/v1/models?status=%f"}), 400);
+}
+
+TEST(Router, AnOriginIsTheNodesOwnByNameOrAddress) {
+  const Router router{{.hosts = {"127.0.0.1", "::1", "node"}}};
+  const auto is_own = [&](const std::string& host, const std::string& local_address = "") {
+    return !router
+                .cors_headers({.method = "GET",
+                               .host = host,
+                               .origin = "http://" + host,
+                               .local_address = local_address})
+                .empty();
+  };
+  EXPECT_TRUE(is_own("localhost:52415"));
+  EXPECT_TRUE(is_own("[::1]:52415"));
+  EXPECT_TRUE(is_own("Node"));
+  EXPECT_TRUE(is_own("192.0.2.7:52415", "192.0.2.7"));
+  EXPECT_FALSE(is_own("192.0.2.7:52415", "192.0.2.8"));
+  EXPECT_FALSE(is_own("", "")) << "no host is no address";
+  EXPECT_FALSE(is_own("localhost.evil"));
+}
+
+TEST(Router, TheSchemeOfAKeyMayBeInAnyCase) {
+  const Router router{{.api_keys = {"secret"}}};
+  const auto with = [&](const char* authorization) {
+    return status(router,
+                  {.method = "GET", .target = "/v1/models", .authorization = authorization});
+  };
+  EXPECT_EQ(with("bearer secret"), 200);
+  EXPECT_EQ(with("BEARER secret"), 200);
+  EXPECT_EQ(with("Bearer SECRET"), 401);
+  EXPECT_EQ(with("Bearersecret"), 401);
+  EXPECT_EQ(with("secret"), 401);
+}
+
+TEST(ReadOrigin, FillsInWhatIsThere) {
+  RequestHead head;
+  read_origin(
+      "GET / HTTP/1.1\r\nHOST:  node \r\norigin: http://node\r\nOrigin: http://second\r\n\r\n"
+      "Host: body",
+      head);
+  EXPECT_EQ(head.host, "node");
+  EXPECT_EQ(head.origin, "http://node");
+  read_origin("Host: other\r\n", head);
+  EXPECT_EQ(head.host, "node") << "what is known stays";
+  for (const char* hostile :
+       {"", "\n", "\r\n\r\n", ":", "\n:\n:", "GET", "\x16\x03\x01", "\nOrigin:"}) {
+    RequestHead empty;
+    read_origin(hostile, empty);
+    EXPECT_EQ(empty.origin, "") << hostile;
+  }
+}
+
 }  // namespace
 }  // namespace exo::api

@@ -1,8 +1,8 @@
 #include "api/server.h"
 
-#include <atomic>
 #include <chrono>
 #include <fmt/format.h>
+#include <future>
 #include <list>
 #include <thread>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 #include <boost/asio.hpp>
 
 #include "api/session.h"
-#include "core/log.h"
+#include "core/strings.h"
 
 namespace exo::api {
 namespace {
@@ -20,8 +20,6 @@ namespace asio = boost::asio;
 using asio::ip::tcp;
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
-constexpr std::size_t kMaxConnections = 1024;
-constexpr std::chrono::seconds kGrace{3};
 
 std::string host_name() {
   char name[256] = {};
@@ -53,33 +51,54 @@ Result<tcp::acceptor> listen_on(asio::io_context& io, const std::string& address
   return acceptor;
 }
 
+// Counts a session for as long as it lives, whatever ends it.
+class Counted {
+ public:
+  explicit Counted(std::shared_ptr<SessionContext> context) : context_(std::move(context)) {
+    ++context_->connections;
+  }
+  Counted(Counted&&) = default;
+  Counted& operator=(Counted&&) = delete;
+  ~Counted() {
+    if (context_ != nullptr) --context_->connections;
+  }
+
+ private:
+  std::shared_ptr<SessionContext> context_;
+};
+
+asio::awaitable<void> serve(tcp::socket socket, std::shared_ptr<SessionContext> context, Counted) {
+  co_await run_session(std::move(socket), std::move(context));
+}
+
+// Tells a client why it is not served. Never waits: a new socket has room for so little.
+void turn_away(tcp::socket& socket) {
+  constexpr std::string_view kBody =
+      R"({"error":{"message":"this node serves as many connections as it may: try again in a moment","type":"server_error","param":null,"code":null}})";
+  const std::string reply = fmt::format(
+      "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: "
+      "{}\r\nConnection: close\r\nRetry-After: 1\r\n\r\n{}",
+      kBody.size(), kBody);
+  boost::system::error_code ignored;
+  socket.non_blocking(true, ignored);
+  socket.write_some(asio::buffer(reply), ignored);
+  socket.shutdown(tcp::socket::shutdown_send, ignored);
+}
+
 }  // namespace
 
 struct Server::State {
+  State(Inference& inference, RouterOptions router, const Limits& limits)
+      : context(std::make_shared<SessionContext>(inference, Router(std::move(router)), limits)) {}
+
+  std::shared_ptr<SessionContext> context;
   asio::io_context io{1};
-  std::shared_ptr<SessionContext> context = std::make_shared<SessionContext>();
   std::list<tcp::acceptor> acceptors;
   std::vector<std::string> addresses;
   std::uint16_t port = 0;
-  std::atomic<std::size_t> connections = 0;
+  std::promise<void> ended;  // the thread has nothing left to do
   std::jthread thread;
   bool closed = false;
-
-  // Counts a session for as long as it lives, whatever ends it.
-  struct Counted {
-    std::atomic<std::size_t>* count;
-    explicit Counted(std::atomic<std::size_t>& counter) : count(&counter) { ++*count; }
-    Counted(Counted&& other) noexcept : count(std::exchange(other.count, nullptr)) {}
-    Counted& operator=(Counted&&) = delete;
-    ~Counted() {
-      if (count != nullptr) --*count;
-    }
-  };
-
-  static asio::awaitable<void> serve(tcp::socket socket, std::shared_ptr<SessionContext> context,
-                                     Counted) {
-    co_await run_session(std::move(socket), std::move(context));
-  }
 
   asio::awaitable<void> accept(tcp::acceptor& acceptor) {
     while (acceptor.is_open()) {
@@ -90,8 +109,11 @@ struct Server::State {
         co_await pause.async_wait(kToken);
         continue;
       }
-      if (connections.load() >= kMaxConnections) continue;  // closes it
-      asio::co_spawn(io, serve(std::move(socket), context, Counted(connections)), asio::detached);
+      if (context->connections >= context->limits.connections) {
+        turn_away(socket);
+        continue;
+      }
+      asio::co_spawn(io, serve(std::move(socket), context, Counted(context)), asio::detached);
     }
   }
 };
@@ -99,12 +121,16 @@ struct Server::State {
 Server::Server(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 Result<std::unique_ptr<Server>> Server::start(Inference& inference, ServerOptions options) {
-  auto state = std::make_unique<State>();
   const bool by_default = options.listen.empty();
   if (by_default) {
     options.listen = options.api_keys.empty() ? std::vector<std::string>{"127.0.0.1", "::1"}
                                               : std::vector<std::string>{"0.0.0.0", "::"};
   }
+  RouterOptions router{.cors = std::move(options.cors),
+                       .hosts = {"127.0.0.1", "::1", to_lower_ascii(host_name())},
+                       .api_keys = std::move(options.api_keys)};
+  router.hosts.insert(router.hosts.end(), options.listen.begin(), options.listen.end());
+  auto state = std::make_unique<State>(inference, std::move(router), options.limits);
   state->port = options.port;
   for (const std::string& address : options.listen) {
     auto acceptor = listen_on(state->io, address, state->port);
@@ -115,15 +141,12 @@ Result<std::unique_ptr<Server>> Server::start(Inference& inference, ServerOption
     state->acceptors.push_back(std::move(*acceptor));
     state->addresses.push_back(address);
   }
-  RouterOptions router{.cors = std::move(options.cors),
-                       .hosts = {"127.0.0.1", "::1", host_name()},
-                       .api_keys = std::move(options.api_keys)};
-  router.hosts.insert(router.hosts.end(), state->addresses.begin(), state->addresses.end());
-  state->context->inference = &inference;
-  state->context->router = Router(std::move(router));
   for (tcp::acceptor& acceptor : state->acceptors)
     asio::co_spawn(state->io, state->accept(acceptor), asio::detached);
-  state->thread = std::jthread([raw = state.get()] { raw->io.run(); });
+  state->thread = std::jthread([raw = state.get()] {
+    raw->io.run();
+    raw->ended.set_value();
+  });
   return std::unique_ptr<Server>(new Server(std::move(state)));
 }
 
@@ -135,18 +158,12 @@ std::vector<std::string> Server::addresses() const { return state_->addresses; }
 void Server::close() {
   if (std::exchange(state_->closed, true)) return;
   asio::post(state_->io, [state = state_.get()] {
-    state->context->closing = true;
     for (tcp::acceptor& acceptor : state->acceptors) acceptor.close();
+    state->context->close();
   });
-  // Replies that are under way end by themselves: their generations were ended before. Connections
-  // that only wait for a next request are cut.
-  const auto deadline = std::chrono::steady_clock::now() + kGrace;
-  const auto idle = std::chrono::steady_clock::now() + std::chrono::milliseconds(300);
-  while (state_->connections.load() > 0 &&
-         std::chrono::steady_clock::now() < (state_->context->busy.load() > 0 ? deadline : idle)) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  state_->io.stop();
+  if (state_->ended.get_future().wait_for(state_->context->limits.shutdown) !=
+      std::future_status::ready)
+    state_->io.stop();
   state_->thread.join();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "api/inference.h"
+#include "api/limits.h"
 #include "core/result.h"
 
 namespace exo::api {
@@ -17,6 +18,7 @@ struct ServerOptions {
   std::uint16_t port = 52415;          // 0: any free one
   std::vector<std::string> cors = {};  // foreign origins that are allowed
   std::vector<std::string> api_keys = {};
+  Limits limits = {};
 };
 
 // Serves on a thread of its own until it is closed.
@@ -31,7 +33,8 @@ class Server {
 
   std::uint16_t port() const;
   std::vector<std::string> addresses() const;
-  // Accepts nothing more, lets running replies end for at most 3 s, then closes all connections.
+  // Accepts nothing more, ends generations with an error that their clients still get, closes the
+  // other connections, and after Limits::shutdown those whose clients do not read.
   void close();
 
  private:

@@ -16,9 +16,9 @@
 namespace exo::models {
 
 struct SamplingDefaults {
-  std::optional<double> temperature, top_p, min_p, repetition_penalty, presence_penalty,
-      frequency_penalty;
-  std::optional<std::int64_t> top_k;
+  std::optional<double> temperature = {}, top_p = {}, min_p = {};
+  std::optional<double> repetition_penalty = {}, presence_penalty = {}, frequency_penalty = {};
+  std::optional<std::int64_t> top_k = {};  // 0: off
 
   friend bool operator==(const SamplingDefaults&, const SamplingDefaults&) = default;
 };
