@@ -221,8 +221,8 @@ awaitable<bool> serve_chat(Connection& connection, SessionContext& context, Enve
   auto begun = begin(context.inference, std::move(body), mailbox);
   if (!begun) co_return co_await connection.send(error_reply(begun.error()), envelope);
   const ClosingHook hook(context, [box = mailbox.get()] {
-    box->put(
-        protocol::ErrorChunk{{ErrorCode::kUnavailable, "this node is shutting down", /*subject=*/{}}});
+    box->put(protocol::ErrorChunk{
+        {ErrorCode::kUnavailable, "this node is shutting down", /*subject=*/{}}});
   });
   asio::co_spawn(connection.stream().get_executor(),
                  watch_client(connection.share_stream(), mailbox), asio::detached);

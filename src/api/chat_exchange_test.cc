@@ -74,11 +74,11 @@ TEST_F(ChatExchangeTest, AFailureBeforeTheHeadersHasItsStatus) {
   serve_within(with_silence(kNever));
   std::size_t index = 0;
   for (const char* streamed : {kStreamed, ""}) {
-    for (const auto& [code, status] : std::initializer_list<std::pair<ErrorCode, int>>{
-             {ErrorCode::kContextLength, 400},
-             {ErrorCode::kBusy, 429},
-             {ErrorCode::kUnavailable, 503},
-             {ErrorCode::kInternal, 500}}) {
+    for (const auto& [code, status] :
+         std::initializer_list<std::pair<ErrorCode, int>>{{ErrorCode::kContextLength, 400},
+                                                          {ErrorCode::kBusy, 429},
+                                                          {ErrorCode::kUnavailable, 503},
+                                                          {ErrorCode::kInternal, 500}}) {
       RawClient client = connect();
       client.send(chat_text("hi", streamed));
       ASSERT_TRUE(inference.started(index));
@@ -130,7 +130,8 @@ TEST_F(ChatExchangeTest, WhatCannotRunIsRefusedBeforeItDoes) {
   for (const char* name : {"nobody", "m"}) {
     const Response unknown = ask(request_text(
         "POST", "/v1/chat/completions", "",
-        fmt::format(R"({{"model": "{}", "messages": [{{"role": "user", "content": "x"}}]}})", name)));
+        fmt::format(R"({{"model": "{}", "messages": [{{"role": "user", "content": "x"}}]}})",
+                    name)));
     EXPECT_EQ(unknown.status, 404) << name;
     EXPECT_EQ(Json::parse(unknown.body)["error"]["code"], "model_not_found");
     EXPECT_EQ(Json::parse(unknown.body)["error"]["param"], "model");
@@ -150,8 +151,8 @@ TEST_F(ChatExchangeTest, AFullQueueIs429) {
 TEST_F(ChatExchangeTest, TheContentTypeDoesNotMatterAndTheAliasesAreTheSame) {
   inference.echoes = true;
   serve();
-  for (const char* path : {"/v1/chat/completions", "/chat/completions", "/v1/chat/completions/?beta=true",
-                           "/ollama/v1/chat/completions"}) {
+  for (const char* path : {"/v1/chat/completions", "/chat/completions",
+                           "/v1/chat/completions/?beta=true", "/ollama/v1/chat/completions"}) {
     const Response response =
         ask(request_text("POST", path, "Content-Type: text/plain\r\n", chat_body("hi")));
     EXPECT_EQ(response.status, 200) << path;

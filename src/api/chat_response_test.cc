@@ -103,13 +103,12 @@ TEST(ChatStream, LogprobsComeWithTheirTextOrWithoutOne) {
   const Json& entry = events[1]["choices"][0]["logprobs"]["content"][0];
   EXPECT_EQ(entry["bytes"], Json::parse("[195]"));
   EXPECT_EQ(entry["top_logprobs"].size(), 1U) << "what is no number is left out";
-  const TokenChunk impossible{.text = "x",
-                              .logprobs = {{.chosen = {.token = "x",
-                                                       .bytes = "x",
-                                                       .logprob = -INFINITY}}}};
-  EXPECT_EQ(data_of(whole_stream(header(/*logprobs=*/true), {impossible}))[1]["choices"][0]
-                ["logprobs"]["content"][0]["logprob"],
-            -9999);
+  const TokenChunk impossible{
+      .text = "x", .logprobs = {{.chosen = {.token = "x", .bytes = "x", .logprob = -INFINITY}}}};
+  EXPECT_EQ(
+      data_of(whole_stream(header(/*logprobs=*/true),
+                           {impossible}))[1]["choices"][0]["logprobs"]["content"][0]["logprob"],
+      -9999);
 }
 
 TEST(ChatReply, HasAllThatOpenAIsHas) {

@@ -55,8 +55,7 @@ asio::awaitable<void> Connection::linger() {
   stream_->expires_after(limits_.linger);
   std::array<char, 16 << 10> dropped;
   while (true) {
-    const auto [failed, bytes] =
-        co_await stream_->async_read_some(asio::buffer(dropped), kAsTuple);
+    const auto [failed, bytes] = co_await stream_->async_read_some(asio::buffer(dropped), kAsTuple);
     if (failed) co_return;
   }
 }

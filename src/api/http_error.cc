@@ -57,12 +57,11 @@ Json error_body(const HttpError& error) {
 }
 
 Json claude_error_body(const HttpError& error, std::string_view request_id) {
-  return {
-      {"type", "error"},
-      {"error",
-       {{"type", error.status == 404 ? "not_found_error" : "api_error"},
-        {"message", error.message}}},
-      {"request_id", request_id}};
+  return {{"type", "error"},
+          {"error",
+           {{"type", error.status == 404 ? "not_found_error" : "api_error"},
+            {"message", error.message}}},
+          {"request_id", request_id}};
 }
 
 }  // namespace exo::api

@@ -21,8 +21,8 @@ std::string rfc3339(std::int64_t seconds) {
 bool is_listed(const ModelState& state) {
   const std::vector<std::string>& tasks = state.model.card.tasks;
   return tasks.empty() || !std::ranges::all_of(tasks, [](const std::string& task) {
-    return task == "TextToImage" || task == "ImageToImage";
-  });
+           return task == "TextToImage" || task == "ImageToImage";
+         });
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 // An HTTP client that may send any bytes, and break off anywhere. Only tests include it.
 #pragma once
 
-#include <arpa/inet.h>
 #include <algorithm>
+#include <arpa/inet.h>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -150,8 +150,8 @@ inline std::string request_text(std::string_view method, std::string_view target
 
 // A chat request's body: one user message, and `more` members.
 inline std::string chat_body(std::string_view text, std::string_view more = "") {
-  return fmt::format(
-      R"({{"model": "org/m", "messages": [{{"role": "user", "content": "{}"}}]{}}})", text, more);
+  return fmt::format(R"({{"model": "org/m", "messages": [{{"role": "user", "content": "{}"}}]{}}})",
+                     text, more);
 }
 inline std::string chat_text(std::string_view text, std::string_view more = "",
                              std::string_view headers = "") {

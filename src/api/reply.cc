@@ -79,8 +79,9 @@ Reply reply_to(const Routed& routed, Inference& inference, std::string_view requ
   switch (routed.route) {
     case Route::kRoot:
       return {.type = kText,
-              .body = "exo is running. OpenAI clients: base_url = http://<this host>/v1; models: "
-                      "GET /v1/models.\n"};
+              .body =
+                  "exo is running. OpenAI clients: base_url = http://<this host>/v1; models: "
+                  "GET /v1/models.\n"};
     case Route::kHealth:
       return health_reply(inference);
     case Route::kModels:

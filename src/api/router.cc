@@ -178,10 +178,10 @@ std::expected<Routed, HttpError> Router::route(const RequestHead& head) const {
                                    "invalid_api_key"));
   }
   const bool has_id = found->pattern.size() > 1 && found->pattern.ends_with('/');
-  const auto parameter = percent_decoded(has_id ? path.substr(found->pattern.size())
-                                         : found->route == Route::kModels
-                                             ? query_value(head.target, "status")
-                                             : std::string_view());
+  const auto parameter =
+      percent_decoded(has_id                           ? path.substr(found->pattern.size())
+                      : found->route == Route::kModels ? query_value(head.target, "status")
+                                                       : std::string_view());
   if (!parameter)
     return std::unexpected(
         problem(400, "invalid_request_error", "the path is not percent-encoded correctly"));

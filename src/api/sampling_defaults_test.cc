@@ -7,8 +7,13 @@ namespace {
 
 models::Card card_with_modes() {
   models::Card card;
-  card.sampling = {.temperature = 0.1, .top_p = 0.11, .min_p = 0.12, .repetition_penalty = 1.1,
-                   .presence_penalty = 0.13, .frequency_penalty = 0.14, .top_k = 1};
+  card.sampling = {.temperature = 0.1,
+                   .top_p = 0.11,
+                   .min_p = 0.12,
+                   .repetition_penalty = 1.1,
+                   .presence_penalty = 0.13,
+                   .frequency_penalty = 0.14,
+                   .top_k = 1};
   card.sampling_by_mode["thinking"] = {.temperature = 0.2};
   card.sampling_by_mode["non_thinking"] = {.top_k = 3};
   return card;

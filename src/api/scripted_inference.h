@@ -14,7 +14,9 @@
 
 namespace exo::api {
 
-inline protocol::Chunk token(std::string text) { return protocol::TokenChunk{.text = std::move(text)}; }
+inline protocol::Chunk token(std::string text) {
+  return protocol::TokenChunk{.text = std::move(text)};
+}
 
 inline ModelState model_named(std::string id, bool running = true) {
   ModelState state{.model = {.id = {id}, .created = 1700000000}, .running = running};
@@ -63,7 +65,8 @@ class ScriptedInference final : public Inference {
   std::vector<ModelState> models() const override { return known; }
   Result<models::StoredModel> resolve(std::string_view name) const override {
     const auto found = std::ranges::find(
-        known, name, [](const ModelState& state) -> std::string_view { return state.model.id.value; });
+        known, name,
+        [](const ModelState& state) -> std::string_view { return state.model.id.value; });
     if (name == "m") return fail(ErrorCode::kInvalidInput, "\"m\" may mean a/m or b/m", "m");
     if (found == known.end()) return fail(ErrorCode::kNotFound, "no such model");
     return found->model;
@@ -98,7 +101,8 @@ class ScriptedInference final : public Inference {
   };
   class ScriptedGeneration final : public Generation {
    public:
-    ScriptedGeneration(ScriptedInference& owner, std::size_t index) : owner_(owner), index_(index) {}
+    ScriptedGeneration(ScriptedInference& owner, std::size_t index)
+        : owner_(owner), index_(index) {}
     ~ScriptedGeneration() override {
       MutexLock lock(owner_.mutex_);
       owner_.runs_[index_].destroyed = true;

@@ -9,8 +9,11 @@
 #include <utility>
 
 #include <boost/asio.hpp>
+#include <nlohmann/json.hpp>
 
+#include "api/http_error.h"
 #include "api/session.h"
+#include "core/id.h"
 #include "core/strings.h"
 
 namespace exo::api {
@@ -73,12 +76,14 @@ asio::awaitable<void> serve(tcp::socket socket, std::shared_ptr<SessionContext> 
 
 // Tells a client why it is not served. Never waits: a new socket has room for so little.
 void turn_away(tcp::socket& socket) {
-  constexpr std::string_view kBody =
-      R"({"error":{"message":"this node serves as many connections as it may: try again in a moment","type":"server_error","param":null,"code":null}})";
+  const std::string body = dump_json(error_body(
+      {.status = 503,
+       .message = "this node serves as many connections as it may: try again in a moment"}));
   const std::string reply = fmt::format(
       "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: "
-      "{}\r\nConnection: close\r\nRetry-After: 1\r\n\r\n{}",
-      kBody.size(), kBody);
+      "{0}\r\nConnection: close\r\nRetry-After: 1\r\nx-request-id: {1}\r\nrequest-id: "
+      "{1}\r\n\r\n{2}",
+      body.size(), "req_" + random_hex(24), body);
   boost::system::error_code ignored;
   socket.non_blocking(true, ignored);
   socket.write_some(asio::buffer(reply), ignored);

@@ -64,9 +64,10 @@ HttpError too_long(std::uint64_t limit) {
 }
 
 HttpError no_memory_left() {
-  return refusal(503,
-                 "the requests under way take all the memory that this node has for them: try again "
-                 "in a moment");
+  return refusal(
+      503,
+      "the requests under way take all the memory that this node has for them: try again "
+      "in a moment");
 }
 
 // What is wrong with the bytes that were read; nothing: the connection itself has ended.
@@ -111,14 +112,15 @@ class Session {
                  .is_head = head.method == "HEAD"};
     const auto routed = context_.router.route(head);
     const bool takes_body = routed && routed->route == Route::kChatCompletions;
-    const std::uint64_t body_limit =
-        takes_body ? context_.limits.body_bytes
-                   : std::min(context_.limits.body_bytes, kUnwantedBodyBytes);
+    const std::uint64_t body_limit = takes_body
+                                         ? context_.limits.body_bytes
+                                         : std::min(context_.limits.body_bytes, kUnwantedBodyBytes);
     // A body that is not wanted is not waited for, unless it is short.
     const auto length = parser.content_length();
     if (!routed && (parser.chunked() || length.value_or(0) > body_limit))
       co_return co_await refuse(routed_error(routed.error(), head));
-    if (length.value_or(0) > body_limit) co_return co_await refuse(error_reply(too_long(body_limit)));
+    if (length.value_or(0) > body_limit)
+      co_return co_await refuse(error_reply(too_long(body_limit)));
     if (length.value_or(0) > context_.bodies.left())
       co_return co_await refuse(error_reply(no_memory_left()));
 
@@ -129,8 +131,8 @@ class Session {
     if (takes_body)
       co_return co_await serve_chat(connection_, context_, envelope_,
                                     std::move(parser.get().body()));
-    co_return co_await connection_.send(
-        reply_to(*routed, context_.inference, envelope_.request_id), envelope_);
+    co_return co_await connection_.send(reply_to(*routed, context_.inference, envelope_.request_id),
+                                        envelope_);
   }
 
   awaitable<bool> read_head(Parser& parser) {
@@ -156,8 +158,7 @@ class Session {
     using Clock = std::chrono::steady_clock;
     const ClosingHook hook(context_, [this] { connection_.stream().cancel(); });
     parser.body_limit(limit);
-    if (!parser.is_done() &&
-        beast::iequals(parser.get()[http::field::expect], "100-continue") &&
+    if (!parser.is_done() && beast::iequals(parser.get()[http::field::expect], "100-continue") &&
         !co_await connection_.send_text("HTTP/1.1 100 Continue\r\n\r\n"))
       co_return false;
     const auto begin = Clock::now();

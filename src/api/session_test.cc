@@ -43,8 +43,8 @@ TEST_F(SessionTest, RequestsInOnePacketAreAnsweredInTurn) {
 TEST_F(SessionTest, EveryReplyNamesItsRequest) {
   serve();
   for (const std::string& request :
-       {request_text("GET", "/health"), request_text("GET", "/nowhere"), std::string("nonsense\r\n\r\n"),
-        request_text("POST", "/v1/chat/completions", "", "{")}) {
+       {request_text("GET", "/health"), request_text("GET", "/nowhere"),
+        std::string("nonsense\r\n\r\n"), request_text("POST", "/v1/chat/completions", "", "{")}) {
     const Response response = ask(request);
     EXPECT_TRUE(response.header("x-request-id").starts_with("req_")) << request;
     EXPECT_EQ(response.header("x-request-id").size(), 28U);
@@ -179,7 +179,8 @@ TEST_F(SessionTest, WrongFramingIsRefused) {
 TEST_F(SessionTest, AChunksHeaderWithoutAnEndIsRefused) {
   serve();
   RawClient client = connect();
-  client.send(request_text("POST", "/v1/chat/completions", "Transfer-Encoding: chunked\r\n") + "5;");
+  client.send(request_text("POST", "/v1/chat/completions", "Transfer-Encoding: chunked\r\n") +
+              "5;");
   client.send(std::string(1 << 20, 'x'));
   EXPECT_EQ(client.read().status, 400);
 }
@@ -250,7 +251,8 @@ TEST_F(SessionTest, AClientThatDripsItsHeadersIsCutOff) {
   RawClient idle = connect();
   idle.send(request_text("GET", "/health"));
   EXPECT_EQ(idle.read().status, 200);
-  EXPECT_TRUE(idle.ends_within(/*milliseconds=*/5000)) << "a kept connection does not stay for ever";
+  EXPECT_TRUE(idle.ends_within(/*milliseconds=*/5000))
+      << "a kept connection does not stay for ever";
 }
 
 TEST_F(SessionTest, AClientThatDripsItsBodyIsCutOff) {
@@ -264,8 +266,8 @@ TEST_F(SessionTest, AClientThatDripsItsBodyIsCutOff) {
       client, request_text("POST", "/v1/chat/completions", "Content-Length: 5000\r\n"), "x"));
   RawClient chunked = connect();
   EXPECT_TRUE(is_cut_off(
-      chunked, request_text("POST", "/v1/chat/completions", "Transfer-Encoding: chunked\r\n") + "5;",
-      "x"));
+      chunked,
+      request_text("POST", "/v1/chat/completions", "Transfer-Encoding: chunked\r\n") + "5;", "x"));
   RawClient silent = connect();
   silent.send(request_text("POST", "/v1/chat/completions", "Content-Length: 5000\r\n"));
   EXPECT_TRUE(silent.ends_within(/*milliseconds=*/5000));
@@ -277,8 +279,9 @@ TEST_F(SessionTest, ExpectationsAreMet) {
   serve();
   RawClient client = connect();
   const std::string body = chat_body("hi");
-  client.send(request_text("POST", "/v1/chat/completions",
-                           fmt::format("Expect: 100-continue\r\nContent-Length: {}\r\n", body.size())));
+  client.send(
+      request_text("POST", "/v1/chat/completions",
+                   fmt::format("Expect: 100-continue\r\nContent-Length: {}\r\n", body.size())));
   EXPECT_EQ(client.read_head().status, 100);
   client.send(body);
   EXPECT_EQ(client.read().status, 200);

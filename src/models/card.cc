@@ -64,11 +64,12 @@ class TableReader {
                 });
   }
   template <typename T>
-  Result<void> optional_number(std::string_view key, std::optional<T>& out) {
-    return read(key, false, "must be a number", [&](const toml::node& node) {
-      if (node.is_number()) out = node.value<T>();
-      return node.is_number() && out.has_value();
-    });
+  Result<void> optional_number(std::string_view key, std::optional<T>& out, T low, T high) {
+    return read(key, false, fmt::format("must be a number from {} to {}", low, high),
+                [&](const toml::node& node) {
+                  if (node.is_number()) out = node.value<T>();
+                  return out && *out >= low && *out <= high;  // not with NaN
+                });
   }
   const toml::table* table(std::string_view key) {
     seen_.insert(std::string(key));
@@ -100,15 +101,18 @@ class TableReader {
   std::set<std::string> seen_;
 };
 
+// The ranges are a request's own (api.md 5.1), since the values stand in for a request's.
 Result<SamplingDefaults> read_sampling(TableReader& reader) {
+  constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
   SamplingDefaults sampling;
-  EXO_TRY(reader.optional_number("temperature", sampling.temperature));
-  EXO_TRY(reader.optional_number("top_p", sampling.top_p));
-  EXO_TRY(reader.optional_number("min_p", sampling.min_p));
-  EXO_TRY(reader.optional_number("repetition_penalty", sampling.repetition_penalty));
-  EXO_TRY(reader.optional_number("presence_penalty", sampling.presence_penalty));
-  EXO_TRY(reader.optional_number("frequency_penalty", sampling.frequency_penalty));
-  EXO_TRY(reader.optional_number("top_k", sampling.top_k));
+  EXO_TRY(reader.optional_number("temperature", sampling.temperature, 0.0, 2.0));
+  EXO_TRY(reader.optional_number("top_p", sampling.top_p, 0.0, 1.0));
+  EXO_TRY(reader.optional_number("min_p", sampling.min_p, 0.0, 1.0));
+  EXO_TRY(reader.optional_number("repetition_penalty", sampling.repetition_penalty, 1e-6, 1e6));
+  EXO_TRY(reader.optional_number("presence_penalty", sampling.presence_penalty, -2.0, 2.0));
+  EXO_TRY(reader.optional_number("frequency_penalty", sampling.frequency_penalty, -2.0, 2.0));
+  EXO_TRY(reader.optional_number("top_k", sampling.top_k, std::int64_t{-1}, kAny));
+  if (sampling.top_k == -1) sampling.top_k = 0;
   return sampling;
 }
 

@@ -115,5 +115,24 @@ TEST(Card, GoesThroughTomlAndRefusesUnknownKeys) {
   EXPECT_FALSE(parse_card(trusting));
 }
 
+TEST(Card, ItsSamplingDefaultsAreInARequestsRanges) {
+  const auto with = [](const std::string& line) {
+    const Card card{.id = {"org/name"}, .storage_bytes = 1000, .n_layers = 2, .hidden_size = 64};
+    return parse_card(to_toml(card) + "\n[sampling_defaults]\n" + line);
+  };
+  const auto card = with("temperature = 0\ntop_k = -1\nrepetition_penalty = 1.05");
+  ASSERT_TRUE(card) << to_string(card.error());
+  EXPECT_EQ(card->sampling.temperature, 0.0);
+  EXPECT_EQ(card->sampling.top_k, 0) << "-1 is off, too";
+  for (const char* line :
+       {"temperature = 2.5", "temperature = nan", "top_p = -0.1", "min_p = 1.5", "top_k = -2",
+        "repetition_penalty = 0", "presence_penalty = 3", "frequency_penalty = -3",
+        "temperature = \"hot\"", "thinking = {top_p = 2}"}) {
+    const auto refused = with(line);
+    ASSERT_FALSE(refused) << line;
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidInput) << line;
+  }
+}
+
 }  // namespace
 }  // namespace exo::models
