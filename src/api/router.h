@@ -23,7 +23,8 @@ struct RequestHead {
 };
 
 // Fills in the host and the origin that `head` lacks from the lines of a request whose headers were
-// not read to their end, so that its refusal can have CORS headers. `raw` may be anything.
+// not read to their end, so that its refusal can have CORS headers. `raw` may be anything; an
+// origin that comes behind too long a header is not in it.
 void read_origin(std::string_view raw, RequestHead& head);
 
 enum class Route {

@@ -123,6 +123,7 @@ TEST_F(SessionTest, RefusalsCarryTheCorsHeaders) {
   for (const auto& [status, request] : std::initializer_list<std::pair<int, std::string>>{
            {431, request_text("GET", "/", kOrigin + ("X: " + std::string(2000, 'x') + "\r\n"))},
            {400, fmt::format("GET / HTTP/1.1\r\nHost: localhost\r\n{}no colon\r\n\r\n", kOrigin)},
+           {400, fmt::format("GET / HTTP/1.1\r\nno colon\r\nHost: localhost\r\n{}\r\n", kOrigin)},
            {413, chat_text(std::string(100, 'x'), "", kOrigin)},
            {400, request_text("POST", "/v1/chat/completions", kOrigin, "{")},
            {404, request_text("GET", "/nowhere", kOrigin)}}) {
