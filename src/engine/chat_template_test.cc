@@ -37,7 +37,8 @@ std::vector<Case> golden_cases() {
     Case c{.expected = Json::parse(line)};
     c.variables = shared["base"];
     c.variables.update(shared["settings"][c.expected["setting"].get<std::size_t>()]);
-    c.variables["messages"] = shared["conversations"][c.expected["conversation"].get<std::string>()];
+    c.variables["messages"] =
+        shared["conversations"][c.expected["conversation"].get<std::string>()];
     if (c.expected.contains("source")) {
       c.name = c.source = c.expected["source"].get<std::string>();
     } else {

@@ -80,7 +80,8 @@ TEST_F(StarterModel, ExactChoosesThePeersTokenWhereverThePeerIsSure) {
   std::printf("%zu positions where the peer is sure, %zu where it is not, %zu exceptions\n", sure,
               unsure, exceptions);
   EXPECT_GE(sure, 1000U);
-  // Seen: 3. The deviation is that of the two best ids only, and a third one may be the best in f32.
+  // Seen: 3. The deviation is that of the two best ids only, and a third one may be the best in
+  // f32.
   EXPECT_LE(against_a_sure_peer, 3U);
 }
 
@@ -99,9 +100,7 @@ double perplexity(Model& model, std::span<const std::uint32_t> ids) {
 }
 
 TEST_F(StarterModel, FastPerplexityIsWithinOnePercentOfExact) {
-  const auto files = checkpoint_->tokenizer();
-  ASSERT_TRUE(files) << to_string(files.error());
-  const auto tokenizer = Tokenizer::open(files->tokenizer_json);
+  const auto tokenizer = Tokenizer::open(checkpoint_->tokenizer_json().value());
   ASSERT_TRUE(tokenizer) << to_string(tokenizer.error());
   const auto ids = tokenizer->encode(golden("text.txt"));
   ASSERT_TRUE(ids);

@@ -86,6 +86,8 @@ class MemoryCheckpoint final : public models::Checkpoint {
     return tensor->values;
   }
   Result<models::TokenizerFiles> tokenizer() const override { return models::TokenizerFiles{}; }
+  Result<std::string> tokenizer_json() const override { return std::string(); }
+  bool has_token(std::string_view) const override { return false; }
   std::vector<models::TensorInfo> tensors() const override { return {}; }
   std::size_t weight_bytes() const override {
     std::size_t bytes = 0;

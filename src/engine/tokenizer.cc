@@ -142,15 +142,16 @@ DecoderKind Tokenizer::decoder_kind() const { return state_->kind; }
 
 std::string Tokenizer::bytes_of(std::uint32_t id) const {
   const auto token = text_of(id);
-  if (!token || is_added(id)) return token.value_or("");
+  if (!token) return {};
   switch (state_->kind) {
     case DecoderKind::kByteLevel:
-      return byte_level_bytes(*token);
+      return is_added(id) ? *token : byte_level_bytes(*token);
     case DecoderKind::kSentencePiece:
     case DecoderKind::kSentencePieceStrip:
-      return sentence_piece_bytes(*token);
+      return sentence_piece_bytes(*token);  // its decoder makes no exception for added tokens
     case DecoderKind::kOther:
-      return decode(std::span(&id, 1), /*skip_special=*/false).value_or(*token);
+      return is_added(id) ? *token
+                          : decode(std::span(&id, 1), /*skip_special=*/false).value_or(*token);
   }
   return {};
 }

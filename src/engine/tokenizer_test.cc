@@ -17,20 +17,25 @@
 namespace exo::engine {
 namespace {
 
-// The starter model's tokenizer, whose file ./bootstrap test fetches and names.
+// The tokenizer of the GGUF file that an environment variable of ./bootstrap test names.
+std::unique_ptr<Tokenizer> open_named(const char* variable) {
+  const char* path = std::getenv(variable);
+  if (path == nullptr) {
+    ADD_FAILURE() << "set " << variable << " to a model's GGUF file, as ./bootstrap test does";
+    return nullptr;
+  }
+  const auto document = models::open_checkpoint(path).value()->tokenizer_json();
+  EXPECT_TRUE(document) << to_string(document.error());
+  auto opened = Tokenizer::open(document.value());
+  EXPECT_TRUE(opened) << to_string(opened.error());
+  return opened ? std::make_unique<Tokenizer>(std::move(*opened)) : nullptr;
+}
+
 class StarterTokenizer : public testing::Test {
  protected:
   void SetUp() override {
-    const char* path = std::getenv("EXO_STARTER_GGUF");
-    ASSERT_NE(path, nullptr)
-        << "set EXO_STARTER_GGUF to the starter model's GGUF file, as ./bootstrap test does";
-    const auto checkpoint = models::open_checkpoint(path);
-    ASSERT_TRUE(checkpoint) << to_string(checkpoint.error());
-    const auto files = (*checkpoint)->tokenizer();
-    ASSERT_TRUE(files) << to_string(files.error());
-    auto opened = Tokenizer::open(files->tokenizer_json);
-    ASSERT_TRUE(opened) << to_string(opened.error());
-    tokenizer_ = std::make_unique<Tokenizer>(std::move(*opened));
+    tokenizer_ = open_named("EXO_STARTER_GGUF");
+    ASSERT_NE(tokenizer_, nullptr);
   }
 
   std::unique_ptr<Tokenizer> tokenizer_;
@@ -46,21 +51,34 @@ std::vector<std::string> golden_lines(const char* name) {
   return lines;
 }
 
-TEST_F(StarterTokenizer, GivesThePeersIdsAndTheTextBack) {
-  const auto texts = golden_lines("corpus.jsonl"), ids = golden_lines("ids.jsonl");
-  ASSERT_GE(texts.size(), 1000U);
+// Byte-level BPE, and SentencePiece's with 262,144 tokens.
+void gives_the_peers_ids_and_the_text_back(const Tokenizer& tokenizer, const char* golden) {
+  const auto texts = golden_lines("corpus.jsonl"), ids = golden_lines(golden);
+  ASSERT_GE(texts.size(), 2000U);
   ASSERT_EQ(texts.size(), ids.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const std::string text = Json::parse(texts[i]).get<std::string>();
-    const auto encoded = tokenizer_->encode(text);
+    const auto encoded = tokenizer.encode(text);
     ASSERT_TRUE(encoded) << texts[i];
     EXPECT_EQ(*encoded, Json::parse(ids[i]).get<std::vector<std::uint32_t>>()) << texts[i];
-    EXPECT_EQ(tokenizer_->decode(*encoded, /*skip_special=*/false), text);
-    Detokenizer stream(*tokenizer_, /*keep_special=*/true);
+    EXPECT_EQ(tokenizer.decode(*encoded, /*skip_special=*/false), text);
+    Detokenizer stream(tokenizer, /*keep_special=*/true);
     std::string joined;
     for (const std::uint32_t id : *encoded) joined += stream.push(id);
     EXPECT_EQ(joined + stream.finish(), text);
   }
+}
+
+TEST_F(StarterTokenizer, GivesThePeersIdsAndTheTextBack) {
+  gives_the_peers_ids_and_the_text_back(*tokenizer_, "starter.jsonl");
+}
+
+TEST(SecondTokenizer, GivesThePeersIdsAndTheTextBack) {
+  const auto tokenizer = open_named("EXO_SECOND_GGUF");
+  ASSERT_NE(tokenizer, nullptr);
+  EXPECT_EQ(tokenizer->size(), 262144U);
+  EXPECT_EQ(tokenizer->decoder_kind(), DecoderKind::kSentencePiece);
+  gives_the_peers_ids_and_the_text_back(*tokenizer, "second.jsonl");
 }
 
 TEST_F(StarterTokenizer, EveryTokenHasBytesAndPrintableAsciiHasTokens) {

@@ -273,10 +273,7 @@ Result<Card> derive_card(const ModelId& id, const Checkpoint& checkpoint) {
       config.value("model_type", Json()).is_string() ? config["model_type"].get<std::string>() : "";
   card.quantization = dominant_quantization(config, checkpoint);
   card.context_length = whole_number(config, "max_position_embeddings");
-  if (const auto files = checkpoint.tokenizer();
-      files && files->tokenizer_json.contains("\"</think>\"")) {
-    card.capabilities.emplace_back("thinking");
-  }
+  if (checkpoint.has_token("</think>")) card.capabilities.emplace_back("thinking");
   return card;
 }
 

@@ -88,9 +88,8 @@ struct ChatTemplate {
   std::string text;  // Jinja
 };
 
-// What turns text into ids and messages into text.
+// What goes with a tokenizer: its own document is large, and has its own call.
 struct TokenizerFiles {
-  std::string tokenizer_json;  // a tokenizers-library document, read or rebuilt
   std::map<std::string, std::string>
       special_tokens;                        // "bos_token" → "<s>": variables of the template
   std::vector<ChatTemplate> chat_templates;  // may be empty
@@ -128,6 +127,10 @@ class Checkpoint {
   virtual Result<std::vector<float>> vector(std::string_view name, std::size_t size) const = 0;
 
   virtual Result<TokenizerFiles> tokenizer() const = 0;
+  // A document of the tokenizers library, read or rebuilt; seconds of work for a large vocabulary.
+  // Errors: kNotFound, kInvalidInput, kUnsupported, naming what is missing.
+  virtual Result<std::string> tokenizer_json() const = 0;
+  virtual bool has_token(std::string_view text) const = 0;  // without rebuilding the tokenizer
 
   // Everything in the files, for listings and to find what nobody asked for.
   virtual std::vector<TensorInfo> tensors() const = 0;

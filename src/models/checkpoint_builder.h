@@ -55,6 +55,14 @@ class GgufBuilder {
     for (const std::int32_t value : values) payload += raw(value);
     return pair(key, 9, payload);
   }
+  GgufBuilder& f32s(const std::string& key, const std::vector<float>& values) {
+    std::string payload = raw(std::uint32_t{6}) + raw(std::uint64_t{values.size()});
+    for (const float value : values) payload += raw(value);
+    return pair(key, 9, payload);
+  }
+  GgufBuilder& boolean(const std::string& key, bool value) {
+    return pair(key, 7, std::string(1, value ? '\1' : '\0'));
+  }
   // `dimensions` as GGUF has them: the contiguous one first.
   GgufBuilder& tensor(const std::string& name, const std::vector<std::uint64_t>& dimensions,
                       std::uint32_t type, const std::string& data) {
@@ -66,8 +74,8 @@ class GgufBuilder {
     ++tensors_;
     return *this;
   }
-  // All the keys of a llama of one layer, and its tensors, in F32.
-  GgufBuilder& tiny_llama();
+  // All the keys of a llama of one layer, and its tensors, in F32; a tokenizer unless told "".
+  GgufBuilder& tiny_llama(const std::string& tokenizer = "gpt2");
 
   std::string bytes() const {
     std::string header =
@@ -97,7 +105,7 @@ inline std::string floats(std::size_t count) {
   return data;
 }
 
-inline GgufBuilder& GgufBuilder::tiny_llama() {
+inline GgufBuilder& GgufBuilder::tiny_llama(const std::string& tokenizer) {
   constexpr std::uint32_t kHidden = 32, kHeads = 2, kVocabulary = 6;
   string("general.architecture", "llama")
       .u32("llama.block_count", 1)
@@ -106,11 +114,13 @@ inline GgufBuilder& GgufBuilder::tiny_llama() {
       .u32("llama.feed_forward_length", kHidden)
       .u32("llama.attention.head_count", kHeads);
   u32("llama.attention.head_count_kv", kHeads).f32("llama.attention.layer_norm_rms_epsilon", 1e-5F);
-  string("tokenizer.ggml.model", "gpt2").string("tokenizer.ggml.pre", "smollm");
-  strings("tokenizer.ggml.tokens", {"<|endoftext|>", "<|im_end|>", "a", "b", "ab", "\xC4\xA0"});
-  integers("tokenizer.ggml.token_type", {3, 3, 1, 1, 1, 1})
-      .strings("tokenizer.ggml.merges", {"a b"});
-  u32("tokenizer.ggml.bos_token_id", 0).u32("tokenizer.ggml.eos_token_id", 1);
+  if (!tokenizer.empty()) {
+    string("tokenizer.ggml.model", tokenizer).string("tokenizer.ggml.pre", "smollm");
+    strings("tokenizer.ggml.tokens", {"<|endoftext|>", "<|im_end|>", "a", "b", "ab", "\xC4\xA0"});
+    integers("tokenizer.ggml.token_type", {3, 3, 1, 1, 1, 1})
+        .strings("tokenizer.ggml.merges", {"a b"});
+    u32("tokenizer.ggml.bos_token_id", 0).u32("tokenizer.ggml.eos_token_id", 1);
+  }
   const std::string square = floats(kHidden * kHidden), vector = floats(kHidden);
   tensor("token_embd.weight", {kHidden, kVocabulary}, 0, floats(kHidden * kVocabulary))
       .tensor("output_norm.weight", {kHidden}, 0, vector);

@@ -212,13 +212,6 @@ class DirectoryCheckpoint final : public Checkpoint {
 
   Result<TokenizerFiles> tokenizer() const override {
     TokenizerFiles files;
-    const path document = directory_ / "tokenizer.json";
-    if (!is_there(document))
-      return fail(
-          ErrorCode::kNotFound,
-          "the model has no tokenizer.json, the only form of tokenizer read from a directory",
-          document);
-    EXO_TRY(files.tokenizer_json, read_file(document, kMaxTokenizerBytes));
     const Json config = read_optional_json(directory_ / "tokenizer_config.json", kMaxConfigBytes)
                             .value_or(Json::object());
     add_special_tokens(config, files.special_tokens);
@@ -237,6 +230,21 @@ class DirectoryCheckpoint final : public Checkpoint {
     const auto bos = config_.find("bos_token_id");
     if (bos != config_.end()) files.bos_token_id = token_id(*bos);
     return files;
+  }
+
+  Result<std::string> tokenizer_json() const override {
+    const path document = directory_ / "tokenizer.json";
+    if (!is_there(document))
+      return fail(
+          ErrorCode::kNotFound,
+          "the model has no tokenizer.json, the only form of tokenizer read from a directory",
+          document);
+    return read_file(document, kMaxTokenizerBytes);
+  }
+
+  bool has_token(std::string_view text) const override {
+    const auto document = tokenizer_json();
+    return document && document->contains(dump_json(Json(text)));
   }
 
   std::vector<TensorInfo> tensors() const override {

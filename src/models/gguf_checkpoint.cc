@@ -137,10 +137,18 @@ class GgufCheckpoint final : public Checkpoint {
   Result<TokenizerFiles> tokenizer() const override {
     const GgufMetadata& metadata = shards_[0].metadata;
     TokenizerFiles files;
-    EXO_TRY(files.tokenizer_json, tokenizer_json_from_gguf(metadata));
     read_special_tokens(metadata, files);
     read_templates(metadata, files);
     return files;
+  }
+
+  Result<std::string> tokenizer_json() const override {
+    return tokenizer_json_from_gguf(shards_[0].metadata);
+  }
+
+  bool has_token(std::string_view text) const override {
+    const auto tokens = shards_[0].metadata.strings("tokenizer.ggml.tokens");
+    return tokens && std::ranges::find(*tokens, text) != tokens->end();
   }
 
   std::vector<TensorInfo> tensors() const override {
@@ -254,9 +262,7 @@ class GgufCheckpoint final : public Checkpoint {
                                    replace_invalid_utf8(tokens[static_cast<std::size_t>(*id)]));
       if (variable == "bos_token") files.bos_token_id = static_cast<std::uint32_t>(*id);
     }
-    const bool adds_by_default = gguf_adds_bos_by_default(metadata);
-    files.add_bos = files.bos_token_id.has_value() &&
-                    metadata.boolean("tokenizer.ggml.add_bos_token").value_or(adds_by_default);
+    files.add_bos = files.bos_token_id.has_value() && gguf_adds_bos(metadata);
   }
 
   static void read_templates(const GgufMetadata& metadata, TokenizerFiles& files) {

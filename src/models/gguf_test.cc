@@ -1,5 +1,6 @@
 #include "models/gguf.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 #include <random>
 
@@ -61,6 +62,7 @@ TEST_F(Gguf, MutationsNeverCrash) {
     if (!model) continue;
     ++survived;
     (void)(*model)->tokenizer();
+    (void)(*model)->tokenizer_json();
     (void)(*model)->matrix("model.layers.0.self_attn.q_proj", 32, 32);
     (void)(*model)->vector("model.norm.weight", 32);
   }
@@ -145,12 +147,74 @@ TEST_F(Gguf, RebuildsTheTokenizer) {
   ASSERT_TRUE(model);
   const auto files = (*model)->tokenizer();
   ASSERT_TRUE(files) << to_string(files.error());
-  const Json document = Json::parse(files->tokenizer_json);
+  const Json document = Json::parse((*model)->tokenizer_json().value());
   EXPECT_EQ(document["model"]["vocab"]["ab"], 4);
   EXPECT_EQ(document["model"]["merges"], Json::parse(R"([["a", "b"]])"));
   EXPECT_EQ(document["added_tokens"].size(), 2U);
   EXPECT_EQ(files->special_tokens.at("bos_token"), "<|endoftext|>");
   EXPECT_FALSE(files->add_bos);
+}
+
+// A vocabulary of pieces with scores, as SentencePiece has it.
+GgufBuilder& spm(GgufBuilder& builder, const std::vector<float>& scores) {
+  return builder.string("tokenizer.ggml.model", "llama")
+      .strings("tokenizer.ggml.tokens", {"<unk>", "<s>", "<0x41>", "\xE2\x96\x81", "a", "b", "ab",
+                                         "\xE2\x96\x81"
+                                         "a",
+                                         "  ", "<b>", "ba"})
+      .integers("tokenizer.ggml.token_type", {2, 3, 6, 1, 1, 1, 1, 1, 4, 4, 5})
+      .f32s("tokenizer.ggml.scores", scores);
+}
+
+TEST_F(Gguf, RebuildsSentencePieceFromScores) {
+  GgufBuilder builder;
+  const auto model = open_model(
+      spm(builder, {0, 0, 0, -9, -8, -7, -2, -1, -1000, -1000, 0}).tiny_llama("").bytes());
+  ASSERT_TRUE(model) << to_string(model.error());
+  const auto text = (*model)->tokenizer_json();
+  ASSERT_TRUE(text) << to_string(text.error());
+  const Json document = Json::parse(*text);
+  const Json& bpe = document["model"];
+  // The run of spaces comes first, whatever its score; then the pieces by theirs.
+  EXPECT_EQ(bpe["merges"], Json::parse(R"([["▁", "▁"], ["▁", "a"], ["a", "b"]])"));
+  EXPECT_EQ(bpe["vocab"]["▁▁"], 8);
+  EXPECT_FALSE(bpe["vocab"].contains("ba"));  // an unused token is no text
+  EXPECT_EQ(bpe["unk_token"], "<unk>");
+  EXPECT_EQ(bpe["byte_fallback"], true);
+  EXPECT_EQ(document["added_tokens"].size(), 4U);
+  EXPECT_EQ(document["normalizer"]["type"], "Sequence");  // a space in front is the default
+  EXPECT_EQ(document["decoder"]["decoders"].size(), 4U);
+  EXPECT_TRUE((*model)->has_token("<b>"));
+  EXPECT_FALSE((*model)->has_token("<c>"));
+}
+
+TEST_F(Gguf, EqualScoresMergeInTheOrderOfIds) {
+  GgufBuilder builder;
+  const auto model = open_model(spm(builder, std::vector<float>(11, -1))
+                                    .boolean("tokenizer.ggml.add_space_prefix", false)
+                                    .tiny_llama("")
+                                    .bytes());
+  ASSERT_TRUE(model) << to_string(model.error());
+  const Json document = Json::parse((*model)->tokenizer_json().value());
+  EXPECT_EQ(document["model"]["merges"], Json::parse(R"([["▁", "▁"], ["a", "b"], ["▁", "a"]])"));
+  EXPECT_EQ(document["normalizer"]["type"], "Replace");
+  EXPECT_EQ(document["decoder"]["decoders"].size(), 3U);
+}
+
+TEST_F(Gguf, RefusesAWrongSentencePieceVocabularyByItsKey) {
+  const auto subject_of = [&](GgufBuilder& builder) {
+    return open_model(builder.tiny_llama("").bytes()).value()->tokenizer_json().error().subject;
+  };
+  GgufBuilder few, no_number, no_byte, unknown;
+  EXPECT_EQ(subject_of(spm(few, {0, 0, 0})), "tokenizer.ggml.scores");
+  EXPECT_EQ(subject_of(spm(no_number, std::vector<float>(11, std::nanf("")))),
+            "tokenizer.ggml.scores");
+  EXPECT_EQ(subject_of(no_byte.string("tokenizer.ggml.model", "llama")
+                           .strings("tokenizer.ggml.tokens", {"<0xZZ>"})
+                           .integers("tokenizer.ggml.token_type", {6})
+                           .f32s("tokenizer.ggml.scores", {0})),
+            "tokenizer.ggml.tokens");
+  EXPECT_EQ(subject_of(unknown.string("tokenizer.ggml.model", "t5")), "tokenizer.ggml.model");
 }
 
 TEST_F(Gguf, RefusesWhatItCannotRunByName) {

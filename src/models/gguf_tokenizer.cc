@@ -3,10 +3,8 @@
 #include <array>
 #include <fmt/format.h>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
-#include <unordered_set>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -14,18 +12,11 @@
 #include "core/json.h"
 #include "core/strings.h"
 #include "core/utf8.h"
+#include "models/gguf_sentencepiece.h"
+#include "models/gguf_vocabulary.h"
 
 namespace exo::models {
 namespace {
-
-enum TokenType : std::int64_t {
-  kNormal = 1,
-  kUnknown = 2,
-  kControl = 3,
-  kUserDefined = 4,
-  kUnused = 5,
-  kByte = 6
-};
 
 // The regexes of gguf.md 5.3, by its ids. W, C, Q, U, L are spelt out.
 #define EXO_W R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -112,100 +103,6 @@ const PreTokenizer* pre_tokenizer_named(std::string_view name) {
   return nullptr;
 }
 
-struct Vocabulary {
-  std::vector<std::string_view> tokens;
-  std::vector<std::int64_t> types;  // one per token
-
-  std::int64_t type(std::size_t id) const {
-    return types.empty() ? std::int64_t{kNormal} : types[id];
-  }
-  bool is_used(std::size_t id) const {
-    const std::int64_t t = type(id);
-    return t == kNormal || t == kUnknown || t == kControl || t == kUserDefined || t == kByte;
-  }
-};
-
-Result<Vocabulary> read_vocabulary(const GgufMetadata& metadata) {
-  constexpr const char* kTokens = "tokenizer.ggml.tokens";
-  constexpr const char* kTypes = "tokenizer.ggml.token_type";
-  Vocabulary vocabulary;
-  auto tokens = metadata.strings(kTokens);
-  if (!tokens || tokens->empty())
-    return fail(ErrorCode::kInvalidInput, "the GGUF file holds no vocabulary", kTokens);
-  vocabulary.tokens = std::move(*tokens);
-  if (metadata.has(kTypes)) {
-    auto types = metadata.integers(kTypes);
-    if (!types || types->size() < vocabulary.tokens.size()) {
-      return fail(ErrorCode::kInvalidInput,
-                  "the list of token types is shorter than the vocabulary", kTypes);
-    }
-    vocabulary.types = std::move(*types);
-  }
-  return vocabulary;
-}
-
-// {"text": id, …} of the model. A token that is no text is left out: no input can match it.
-Result<Json> model_vocabulary(const Vocabulary& vocabulary) {
-  std::unordered_set<std::string_view> seen;
-  Json entries = Json::array();
-  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const std::string_view text = vocabulary.tokens[id];
-    if (!vocabulary.is_used(id) || text.empty() || !is_valid_utf8(text)) continue;
-    if (!seen.insert(text).second) {
-      return fail(ErrorCode::kInvalidInput,
-                  fmt::format("token {} has the text of another token", id),
-                  "tokenizer.ggml.tokens");
-    }
-    entries.push_back({text, id});
-  }
-  return entries;
-}
-
-Result<Json> model_merges(const GgufMetadata& metadata, const Vocabulary& vocabulary) {
-  constexpr const char* kMerges = "tokenizer.ggml.merges";
-  const auto lines = metadata.strings(kMerges);
-  if (!lines)
-    return fail(ErrorCode::kInvalidInput, "the GGUF file holds no merges for its byte-level BPE",
-                kMerges);
-  std::unordered_set<std::string_view> known;
-  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    if (vocabulary.is_used(id)) known.insert(vocabulary.tokens[id]);
-  }
-  Json merges = Json::array();
-  std::string joined;
-  for (const std::string_view line : *lines) {
-    const std::size_t space = line.find(' ', 1);
-    if (line.size() < 3 || space == std::string_view::npos) {
-      return fail(ErrorCode::kInvalidInput, fmt::format("merge {} is not two parts", merges.size()),
-                  kMerges);
-    }
-    const std::string_view left = line.substr(0, space), right = line.substr(space + 1);
-    joined.assign(left).append(right);
-    if (known.contains(left) && known.contains(right) && known.contains(joined))
-      merges.push_back({left, right});
-  }
-  return merges;
-}
-
-Json added_tokens(const Vocabulary& vocabulary) {
-  Json added = Json::array();
-  for (std::size_t id = 0; id < vocabulary.tokens.size(); ++id) {
-    const std::int64_t type = vocabulary.type(id);
-    const std::string_view text = vocabulary.tokens[id];
-    if ((type != kControl && type != kUnknown && type != kUserDefined) || text.empty() ||
-        !is_valid_utf8(text))
-      continue;
-    added.push_back({{"id", id},
-                     {"content", text},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", type != kUserDefined}});
-  }
-  return added;
-}
-
 Json pre_tokenizer_json(const PreTokenizer& entry) {
   Json steps = Json::array();
   for (const std::string_view regex : regexes_of(entry.regexes)) {
@@ -221,40 +118,8 @@ Json pre_tokenizer_json(const PreTokenizer& entry) {
   return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
-// The vocabulary as an object. Built from pairs, since an ordered_json object looks for duplicates
-// in linear time.
-std::string vocabulary_text(const Json& entries) {
-  std::string text = "{";
-  for (const Json& entry : entries) {
-    if (text.size() > 1) text += ',';
-    text += dump_json(entry[0]);
-    text += ':';
-    text += std::to_string(entry[1].get<std::size_t>());
-  }
-  return text + "}";
-}
-
-}  // namespace
-
-bool gguf_adds_bos_by_default(const GgufMetadata& metadata) {
-  const std::string_view model = metadata.string("tokenizer.ggml.model").value_or("");
-  if (model != "gpt2") return true;
-  const PreTokenizer* entry =
-      pre_tokenizer_named(metadata.string("tokenizer.ggml.pre").value_or("default"));
-  return entry != nullptr && entry->add_bos;
-}
-
-Result<std::string> tokenizer_json_from_gguf(const GgufMetadata& metadata) {
-  if (const auto whole = metadata.string("tokenizer.huggingface.json"); whole && parse_json(*whole))
-    return std::string(*whole);
-  const std::string_view model = metadata.string("tokenizer.ggml.model").value_or("");
-  if (model != "gpt2") {
-    return fail(
-        ErrorCode::kUnsupported,
-        fmt::format("tokenizer model \"{}\" is not supported yet (gpt2, byte-level BPE, is)",
-                    model),
-        "tokenizer.ggml.model");
-  }
+// Byte-level BPE, gguf.md 5.3.
+Result<std::string> byte_level_json(const GgufMetadata& metadata) {
   const std::string_view pre = metadata.string("tokenizer.ggml.pre").value_or("default");
   const PreTokenizer* entry = pre_tokenizer_named(pre);
   if (entry == nullptr) {
@@ -262,9 +127,10 @@ Result<std::string> tokenizer_json_from_gguf(const GgufMetadata& metadata) {
                 fmt::format("pre-tokenizer \"{}\" is not supported", replace_invalid_utf8(pre)),
                 "tokenizer.ggml.pre");
   }
-  EXO_TRY(const Vocabulary vocabulary, read_vocabulary(metadata));
-  EXO_TRY(const Json entries, model_vocabulary(vocabulary));
-  EXO_TRY(const Json merges, model_merges(metadata, vocabulary));
+  EXO_TRY(const GgufVocabulary vocabulary, read_gguf_vocabulary(metadata));
+  const auto text_of = [&vocabulary](std::size_t id) { return vocabulary.tokens[id]; };
+  EXO_TRY(const std::string entries, vocabulary_json(vocabulary, text_of));
+  EXO_TRY(const Json merges, gguf_merges_json(metadata, vocabulary));
   const Json byte_level = {{"type", "ByteLevel"},
                            {"add_prefix_space", false},
                            {"trim_offsets", true},
@@ -275,9 +141,34 @@ Result<std::string> tokenizer_json_from_gguf(const GgufMetadata& metadata) {
       R"("post_processor":null,"decoder":{},"model":{{"type":"BPE","dropout":null,"unk_token":null,)"
       R"("continuing_subword_prefix":null,"end_of_word_suffix":null,"fuse_unk":false,"byte_fallback":false,)"
       R"("ignore_merges":{},"vocab":{},"merges":{}}}}})",
-      dump_json(added_tokens(vocabulary)), dump_json(normalizer),
-      dump_json(pre_tokenizer_json(*entry)), dump_json(byte_level), entry->ignore_merges,
-      vocabulary_text(entries), dump_json(merges));
+      dump_json(added_tokens_json(vocabulary, text_of)), dump_json(normalizer),
+      dump_json(pre_tokenizer_json(*entry)), dump_json(byte_level), entry->ignore_merges, entries,
+      dump_json(merges));
+}
+
+}  // namespace
+
+bool gguf_adds_bos(const GgufMetadata& metadata) {
+  const std::string_view model = metadata.string("tokenizer.ggml.model").value_or("");
+  if (model == "gemma4") return true;
+  if (const auto said = metadata.boolean("tokenizer.ggml.add_bos_token")) return *said;
+  if (model != "gpt2") return true;
+  const PreTokenizer* entry =
+      pre_tokenizer_named(metadata.string("tokenizer.ggml.pre").value_or("default"));
+  return entry != nullptr && entry->add_bos;
+}
+
+Result<std::string> tokenizer_json_from_gguf(const GgufMetadata& metadata) {
+  if (const auto whole = metadata.string("tokenizer.huggingface.json"); whole && parse_json(*whole))
+    return std::string(*whole);
+  const std::string_view model = metadata.string("tokenizer.ggml.model").value_or("");
+  if (model == "llama") return sentencepiece_json_from_gguf(metadata);
+  if (model == "gemma4") return gemma4_json_from_gguf(metadata);
+  if (model == "gpt2") return byte_level_json(metadata);
+  return fail(ErrorCode::kUnsupported,
+              fmt::format("tokenizer model \"{}\" is not supported (gpt2, llama and gemma4 are)",
+                          replace_invalid_utf8(model)),
+              "tokenizer.ggml.model");
 }
 
 #undef EXO_W

@@ -31,12 +31,12 @@ class ServedModel {
   const engine::ModelInfo& info() const { return model_->info(); }
 
  private:
-  ServedModel(const RunnerOptions& options, engine::Tokenizer tokenizer);
+  explicit ServedModel(const RunnerOptions& options);
 
   void fill_context(const models::Checkpoint& checkpoint, const models::TokenizerFiles& files);
 
-  kernels::ThreadPool pool_;  // outlives the model
-  engine::Tokenizer tokenizer_;
+  kernels::ThreadPool pool_;                    // outlives the model
+  std::optional<engine::Tokenizer> tokenizer_;  // there once load() has returned
   std::optional<engine::ChatTemplate> template_;
   std::unique_ptr<engine::Model> model_;
   GenerationContext context_;

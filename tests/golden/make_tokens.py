@@ -1,8 +1,9 @@
-"""Makes tests/golden/tokens: 1,200 texts (JSON strings, one a line) and the ids that the peer gives them.
+"""Makes tests/golden/tokens: 2,200 texts (JSON strings, one a line) and the ids that the peer gives them.
 
-usage: build/venv/bin/python tests/golden/make_tokens.py MODEL.gguf
+usage: build/venv/bin/python tests/golden/make_tokens.py STARTER.gguf SECOND.gguf
 
-The peer is llama.cpp's tokenizer of the starter model through llama-cpp-python; no special tokens are added, special text is parsed.
+The peer is llama.cpp's tokenizer of each model through llama-cpp-python; no special tokens are added, special text is parsed.
+No text holds U+2581, which is an added token of Gemma 3 in its own tokenizer.json and not in the peer.
 """
 
 import json
@@ -54,6 +55,20 @@ PIECES = [
     '<repo_name><file_sep>',
     "'",
     '""',
+    '<start_of_turn>user',
+    '<end_of_turn>',
+    '<bos><eos><pad><unk>',
+    '<start_of_turn',
+    '<0x0A>',
+    '<table><tr><td>1</td></tr></table>',
+    '<h1></h1> <b>',
+    '<unused17>[multimodal]',
+    '        return self',
+    '\n\t\t\tif x:\n\t\t\t\ty\n',
+    ' ' * 33,
+    '\n' * 35,
+    '\t' * 32,
+    '\U000e0041\U0010fffd\u2fff\ue000',
 ]
 WORDS = (
     "the of and To in a IS that for it was ON are as with his they I at be This have from or one had by word but not what all were "
@@ -79,12 +94,14 @@ def texts(count):
 
 
 def main():
-    peer = Llama(model_path=sys.argv[1], vocab_only=True, verbose=False)
     folder = pathlib.Path(__file__).with_name("tokens")
-    with (folder / "corpus.jsonl").open("w") as corpus, (folder / "ids.jsonl").open("w") as ids:
-        for text in texts(1200):
-            corpus.write(json.dumps(text, ensure_ascii=False) + "\n")
-            ids.write(json.dumps(peer.tokenize(text.encode(), add_bos=False, special=True), separators=(",", ":")) + "\n")
+    corpus = [text for text in texts(2200) if "\u2581" not in text]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(text, ensure_ascii=False) + "\n" for text in corpus))
+    for name, path in zip(("starter", "second"), sys.argv[1:3], strict=True):
+        peer = Llama(model_path=path, vocab_only=True, verbose=False)
+        with (folder / f"{name}.jsonl").open("w") as ids:
+            for text in corpus:
+                ids.write(json.dumps(peer.tokenize(text.encode(), add_bos=False, special=True), separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":
