@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "app/command.h"
+#include "core/log.h"
 
 namespace exo::app {
 namespace {
@@ -30,6 +31,8 @@ Result<Context> open_context(const Invocation& invocation) {
   EXO_TRY(const Given file, read_config_file(context.paths.config / "config.toml"));
   EXO_TRY(context.settings, resolve_settings(invocation.flags, environment, file));
   context.settings.verbosity = invocation.quiet ? -1 : invocation.verbose;
+  // Standard output is the command's own: without this the logger would write there.
+  EXO_TRY(log::set_up({.verbosity = context.settings.verbosity}));
   return context;
 }
 

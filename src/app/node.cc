@@ -50,6 +50,7 @@ std::vector<std::string> runner_command(const Settings& settings) {
   if (!settings.cpus.empty())
     command.insert(command.end(), {"--cpus", fmt::format("{}", fmt::join(settings.cpus, ","))});
   if (!settings.isa.empty()) command.insert(command.end(), {"--cpu-isa", settings.isa});
+  if (settings.verbosity != 0) command.emplace_back(settings.verbosity < 0 ? "--quiet" : "-v");
   return command;
 }
 
