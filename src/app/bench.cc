@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 
 #include "app/command.h"
+#include "app/model_access.h"
 #include "app/process.h"
 #include "core/strings.h"
 #include "core/subprocess.h"
 #include "kernels/thread_pool.h"
-#include "models/store.h"
 
 namespace exo::app {
 namespace {
@@ -25,14 +25,6 @@ struct BenchFlags {
   bool as_json = false;
   bool here = false;  // the child: measure in this process
 };
-
-Result<std::filesystem::path> model_path(const Context& context, const std::string& name) {
-  const auto known = models::Store(context.paths).find(name);
-  if (known) return known->path;
-  std::error_code ignored;
-  if (std::filesystem::exists(name, ignored)) return std::filesystem::path(name);
-  return std::unexpected(known.error());
-}
 
 // One thread count, in a child so that nothing of an earlier run is in its memory.
 Result<BenchResult> measure_in_child(const BenchFlags& flags, const std::filesystem::path& model,

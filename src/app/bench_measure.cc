@@ -1,35 +1,21 @@
 // The measurement of exo bench.
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <memory>
 #include <span>
-#include <string>
 #include <thread>
 
 #include "app/bench.h"
+#include "app/model_access.h"
+#include "app/process.h"
 #include "core/clock.h"
-#include "core/file.h"
-#include "core/strings.h"
 #include "engine/engine.h"
 #include "kernels/bandwidth.h"
-#include "kernels/isa.h"
 #include "kernels/thread_pool.h"
 #include "models/checkpoint.h"
 
 namespace exo::app {
 namespace {
-
-// Bytes of memory that belong to no file, now.
-std::uint64_t anonymous_bytes() {
-  const std::string status = read_file("/proc/self/status", 1 << 16).value_or("");
-  const std::size_t at = status.find("RssAnon:");
-  if (at == std::string::npos) return 0;
-  const std::string_view number = trim(std::string_view(status).substr(at + 8, 24));
-  std::uint64_t kibibytes = 0;
-  std::from_chars(number.data(), number.data() + number.size(), kibibytes);
-  return kibibytes << 10;
-}
 
 // Follows the peak of anonymous memory, which the system does not keep, by looking every 5 ms.
 class PeakMemory {
@@ -103,12 +89,6 @@ Result<Pass> run_pass(engine::Model& model, std::span<const std::uint32_t> promp
               .cache_bytes = sequence->bytes()};
 }
 
-Result<void> choose_isa(const Settings& settings) {
-  if (settings.isa.empty()) return {};
-  EXO_TRY(const kernels::Isa isa, kernels::isa_from(settings.isa));
-  return kernels::set_isa(isa);
-}
-
 }  // namespace
 
 Result<BenchResult> measure(const BenchOptions& options, const Settings& settings) {
@@ -122,9 +102,7 @@ Result<BenchResult> measure(const BenchOptions& options, const Settings& setting
   std::unique_ptr<engine::Model> model;
   {
     EXO_TRY(const auto checkpoint, models::open_checkpoint(options.model));
-    const auto precision =
-        settings.precision == "exact" ? kernels::Precision::kExact : kernels::Precision::kFast;
-    EXO_TRY(model, engine::Model::load(*checkpoint, pool, {.precision = precision}));
+    EXO_TRY(model, engine::Model::load(*checkpoint, pool, {.precision = precision_of(settings)}));
   }
   result.load_s = seconds_between(started, clock.now());
   const auto prompt = prompt_ids(options.prompt_tokens, model->info().vocab_size);

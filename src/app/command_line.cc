@@ -51,6 +51,11 @@ int run_command_line(const std::vector<std::string>& arguments) {
   add_list(tree);
   add_rm(tree);
   add_status(tree);
+  add_show(tree);
+  add_tokenize(tree);
+  add_template(tree);
+  add_logits(tree);
+  add_perplexity(tree);
   add_bench(tree);
   add_doctor(tree);
   add_completion(tree);

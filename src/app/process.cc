@@ -1,12 +1,18 @@
 #include "app/process.h"
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <system_error>
 #include <thread>
+#include <string>
+#include <string_view>
 #include <utility>
+
+#include "core/file.h"
+#include "core/strings.h"
 
 namespace exo::app {
 namespace {
@@ -57,6 +63,16 @@ std::filesystem::path program_path() {
   std::error_code error;
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
   return error ? std::filesystem::path("/proc/self/exe") : path;
+}
+
+std::uint64_t anonymous_bytes() {
+  const std::string status = read_file("/proc/self/status", 1 << 16).value_or("");
+  const std::size_t at = status.find("RssAnon:");
+  if (at == std::string::npos) return 0;
+  const std::string_view number = trim(std::string_view(status).substr(at + 8, 24));
+  std::uint64_t kibibytes = 0;
+  std::from_chars(number.data(), number.data() + number.size(), kibibytes);
+  return kibibytes << 10;
 }
 
 }  // namespace exo::app

@@ -30,4 +30,7 @@ std::uint64_t raise_open_file_limit(std::uint64_t wanted);
 // The running program's own file, to start runners with.
 std::filesystem::path program_path();
 
+// Bytes of this process's memory that belong to no file, now; 0 where the system does not say.
+std::uint64_t anonymous_bytes();
+
 }  // namespace exo::app

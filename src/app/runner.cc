@@ -7,8 +7,8 @@
 
 #include "app/command.h"
 #include "app/command_line.h"
+#include "app/model_access.h"
 #include "app/process.h"
-#include "kernels/isa.h"
 
 namespace exo::app {
 namespace {
@@ -23,17 +23,12 @@ int runner(const Invocation& invocation, std::size_t socket_fd) {
   if (!context) return report(context.error());
   const Settings& settings = context->settings;
   raise_open_file_limit(kOpenFiles);
-  if (!settings.isa.empty()) {
-    const auto isa = kernels::isa_from(settings.isa);
-    if (!isa) return report(isa.error());
-    if (const auto set = kernels::set_isa(*isa); !set) return report(set.error());
-  }
-  const bool exact = settings.precision == "exact";
+  if (const auto chosen = choose_isa(settings); !chosen) return report(chosen.error());
   return serving::run_runner(
       static_cast<int>(socket_fd),
       {.threads = settings.threads,
        .cpus = settings.cpus,
-       .precision = exact ? kernels::Precision::kExact : kernels::Precision::kFast});
+       .precision = precision_of(settings)});
 }
 
 }  // namespace

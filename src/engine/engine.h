@@ -12,6 +12,7 @@
 // - tokenizer.h: text ⇄ ids
 // - detokenizer.h: ids → text as a stream
 // - chat_template.h: messages → prompt
+// - footprint.h: memory needed, before loading; perplexity.h: how well a text is expected
 //
 // Leaves to others: which request runs when (serving), where files come from (models). The main
 // path enters at Model::load().

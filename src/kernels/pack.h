@@ -68,4 +68,7 @@ Result<Matrix> pack(
     FunctionRef<void(std::size_t source, std::size_t begin, std::size_t end)> consumed);
 Result<Matrix> pack(std::span<const RowSource> sources, Arrangement arrangement, ThreadPool& pool);
 
+// Bytes of the tiles that pack() makes of one source of [rows, cols] for the active ISA.
+std::size_t packed_bytes(const Encoding& encoding, std::size_t rows, std::size_t cols);
+
 }  // namespace exo::kernels

@@ -29,28 +29,6 @@ constexpr std::array<DTypeInfo, 13> kDTypes = {{{"f32", 4},
                                                 {"u8", 1},
                                                 {"bool", 1}}};
 
-// The one GGUF model of a directory: a file, or the first of a split one.
-Result<path> gguf_in(const path& directory) {
-  std::vector<path> models;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    const std::string name = entry.path().filename();
-    if (entry.path().extension() != ".gguf") continue;
-    const bool later_shard = name.contains("-of-") && !name.contains("-00001-of-");
-    if (!later_shard) models.push_back(entry.path());
-  }
-  if (error) return fail_errno(error.value(), "cannot read the directory", directory);
-  if (models.empty()) {
-    return fail(ErrorCode::kInvalidInput,
-                "no model: neither a config.json nor a .gguf file is in the directory", directory);
-  }
-  if (models.size() > 1) {
-    return fail(ErrorCode::kInvalidInput, "the directory holds several .gguf models: name the file",
-                directory);
-  }
-  return models[0];
-}
-
 }  // namespace
 
 std::string_view name(DType type) { return kDTypes[static_cast<std::size_t>(type)].name; }

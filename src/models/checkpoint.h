@@ -15,6 +15,7 @@
 
 #include "core/json.h"
 #include "core/result.h"
+#include "models/tokenizer_source.h"
 
 namespace exo::models {
 
@@ -83,20 +84,6 @@ struct MatrixView {
       {};  // Hugging Face row r is row row_map[r] of the file; empty: the same
 };
 
-struct ChatTemplate {
-  std::string name;  // "default", "tool_use", …
-  std::string text;  // Jinja
-};
-
-// What goes with a tokenizer: its own document is large, and has its own call.
-struct TokenizerFiles {
-  std::map<std::string, std::string>
-      special_tokens;                        // "bos_token" → "<s>": variables of the template
-  std::vector<ChatTemplate> chat_templates;  // may be empty
-  bool add_bos = false;                      // for raw prompts: put bos_token_id in front
-  std::optional<std::uint32_t> bos_token_id;
-};
-
 struct TensorInfo {
   std::string name;  // the container's own name
   std::string format;
@@ -106,10 +93,8 @@ struct TensorInfo {
 
 // Two containers stand behind it: safetensors directories and GGUF files. Immutable and thread-safe
 // once open.
-class Checkpoint {
+class Checkpoint : public TokenizerSource {
  public:
-  virtual ~Checkpoint() = default;
-
   // config.json's content, or the same made from GGUF metadata. Llama 3 scaling of a GGUF file is
   // {"rope_type": "frequency_divisors", "divisors": […]} in rope_scaling.
   virtual const Json& config() const = 0;
@@ -125,12 +110,6 @@ class Checkpoint {
                                     std::size_t cols) const = 0;
   // Tensor `name` (with ".weight" or ".bias") as f32[size]. Errors: as matrix().
   virtual Result<std::vector<float>> vector(std::string_view name, std::size_t size) const = 0;
-
-  virtual Result<TokenizerFiles> tokenizer() const = 0;
-  // A document of the tokenizers library, read or rebuilt; seconds of work for a large vocabulary.
-  // Errors: kNotFound, kInvalidInput, kUnsupported, naming what is missing.
-  virtual Result<std::string> tokenizer_json() const = 0;
-  virtual bool has_token(std::string_view text) const = 0;  // without rebuilding the tokenizer
 
   // Everything in the files, for listings and to find what nobody asked for.
   virtual std::vector<TensorInfo> tensors() const = 0;

@@ -1,7 +1,6 @@
 // A directory in MLX or Hugging Face layout as a Checkpoint.
 #include <algorithm>
 #include <fmt/format.h>
-#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -9,10 +8,9 @@
 #include <nlohmann/json.hpp>
 
 #include "core/bytes.h"
-#include "core/file.h"
 #include "core/half.h"
-#include "core/json.h"
-#include "core/log.h"
+#include "models/directory_tokenizer.h"
+#include "models/json_file.h"
 #include "models/quantization.h"
 #include "models/safetensors.h"
 
@@ -22,38 +20,7 @@ namespace {
 using std::filesystem::path;
 using Mode = QuantizationParameters::Mode;
 
-constexpr std::size_t kMaxConfigBytes = 16 << 20;
-constexpr std::size_t kMaxTokenizerBytes = 256 << 20;
 constexpr std::size_t kMaxIndexBytes = 64 << 20;
-
-bool is_there(const path& file) {
-  std::error_code error;
-  return std::filesystem::exists(file, error);
-}
-
-Result<Json> read_json(const path& file, std::size_t max_bytes) {
-  EXO_TRY(const std::string text, read_file(file, max_bytes));
-  auto json = parse_json(text);
-  if (!json)
-    return fail(
-        ErrorCode::kInvalidInput,
-        fmt::format("{} is not JSON: {}", file.filename().string(), to_string(json.error())), file);
-  if (!json->is_object())
-    return fail(ErrorCode::kInvalidInput,
-                fmt::format("{} is no JSON object", file.filename().string()), file);
-  return json;
-}
-
-// An optional file: nothing if it is absent or no JSON object.
-std::optional<Json> read_optional_json(const path& file, std::size_t max_bytes) {
-  if (!is_there(file)) return std::nullopt;
-  auto json = read_json(file, max_bytes);
-  if (!json) {
-    log::warn("ignoring {}", to_string(json.error()));
-    return std::nullopt;
-  }
-  return std::move(*json);
-}
 
 // model*.safetensors of the directory, and the files that its index names.
 Result<std::vector<path>> weight_files(const path& directory) {
@@ -90,14 +57,6 @@ std::optional<DType> float_type(std::string_view dtype) {
   return std::nullopt;
 }
 
-// A token's id; nothing for what cannot be one.
-std::optional<std::uint32_t> token_id(const Json& json) {
-  if (!json.is_number_unsigned() ||
-      json.get<std::uint64_t>() > std::numeric_limits<std::uint32_t>::max())
-    return std::nullopt;
-  return json.get<std::uint32_t>();
-}
-
 void add_ids(const Json& config, std::set<std::uint32_t>& ids) {
   const auto found = config.find("eos_token_id");
   if (found == config.end()) return;
@@ -111,43 +70,11 @@ void add_ids(const Json& config, std::set<std::uint32_t>& ids) {
   }
 }
 
-// The text of a special token, which may be a string or {"content": …}.
-std::optional<std::string> token_text(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_object()) {
-    const auto content = value.find("content");
-    if (content != value.end() && content->is_string()) return content->get<std::string>();
-  }
-  return std::nullopt;
-}
-
-void add_special_tokens(const Json& from, std::map<std::string, std::string>& tokens) {
-  for (const auto& [key, value] : from.items()) {
-    if (!key.ends_with("_token")) continue;
-    if (auto text = token_text(value)) tokens.emplace(key, std::move(*text));
-  }
-}
-
-void add_templates(const Json& value, std::vector<ChatTemplate>& templates) {
-  if (value.is_string()) {
-    templates.push_back({"default", value.get<std::string>()});
-  } else if (value.is_array()) {
-    for (const Json& entry : value) {
-      if (entry.is_object() && entry.value("name", Json()).is_string() &&
-          entry.value("template", Json()).is_string()) {
-        templates.push_back(
-            {entry["name"].get<std::string>(), entry["template"].get<std::string>()});
-      }
-    }
-  }
-}
-
 class DirectoryCheckpoint final : public Checkpoint {
  public:
   static Result<std::unique_ptr<Checkpoint>> open(const path& directory) {
-    auto checkpoint = std::unique_ptr<DirectoryCheckpoint>(new DirectoryCheckpoint);
-    checkpoint->directory_ = directory;
-    EXO_TRY(checkpoint->config_, read_json(directory / "config.json", kMaxConfigBytes));
+    auto checkpoint = std::unique_ptr<DirectoryCheckpoint>(new DirectoryCheckpoint(directory));
+    EXO_TRY(checkpoint->config_, read_json_file(directory / "config.json", kMaxConfigBytes));
     EXO_TRY(checkpoint->check_config());
     EXO_TRY(checkpoint->quantization_, QuantizationBlock::parse(checkpoint->config_));
     EXO_TRY(const std::vector<path> files, weight_files(directory));
@@ -210,42 +137,9 @@ class DirectoryCheckpoint final : public Checkpoint {
     return values;
   }
 
-  Result<TokenizerFiles> tokenizer() const override {
-    TokenizerFiles files;
-    const Json config = read_optional_json(directory_ / "tokenizer_config.json", kMaxConfigBytes)
-                            .value_or(Json::object());
-    add_special_tokens(config, files.special_tokens);
-    if (const auto map =
-            read_optional_json(directory_ / "special_tokens_map.json", kMaxConfigBytes))
-      add_special_tokens(*map, files.special_tokens);
-    const path own_template = directory_ / "chat_template.jinja";
-    if (is_there(own_template)) {
-      EXO_TRY(std::string text, read_file(own_template, kMaxConfigBytes));
-      files.chat_templates.push_back({"default", std::move(text)});
-    } else if (const auto found = config.find("chat_template"); found != config.end()) {
-      add_templates(*found, files.chat_templates);
-    }
-    const auto add_bos = config.find("add_bos_token");
-    files.add_bos = add_bos != config.end() && add_bos->is_boolean() && add_bos->get<bool>();
-    const auto bos = config_.find("bos_token_id");
-    if (bos != config_.end()) files.bos_token_id = token_id(*bos);
-    return files;
-  }
-
-  Result<std::string> tokenizer_json() const override {
-    const path document = directory_ / "tokenizer.json";
-    if (!is_there(document))
-      return fail(
-          ErrorCode::kNotFound,
-          "the model has no tokenizer.json, the only form of tokenizer read from a directory",
-          document);
-    return read_file(document, kMaxTokenizerBytes);
-  }
-
-  bool has_token(std::string_view text) const override {
-    const auto document = tokenizer_json();
-    return document && document->contains(dump_json(Json(text)));
-  }
+  Result<TokenizerFiles> tokenizer() const override { return tokenizer_.tokenizer(); }
+  Result<std::string> tokenizer_json() const override { return tokenizer_.tokenizer_json(); }
+  bool has_token(std::string_view text) const override { return tokenizer_.has_token(text); }
 
   std::vector<TensorInfo> tensors() const override {
     std::vector<TensorInfo> list;
@@ -272,7 +166,8 @@ class DirectoryCheckpoint final : public Checkpoint {
   }
 
  private:
-  DirectoryCheckpoint() = default;
+  explicit DirectoryCheckpoint(const path& directory)
+      : directory_(directory), tokenizer_(directory) {}
 
   Result<const SafetensorsTensor*> find(std::string_view name) const {
     const auto found = tensors_.find(name);
@@ -387,7 +282,7 @@ class DirectoryCheckpoint final : public Checkpoint {
     const auto config = read_optional_json(directory_ / "tokenizer_config.json", kMaxConfigBytes);
     if (!config || !config->contains("eos_token")) return;
     const auto text = token_text((*config)["eos_token"]);
-    const auto document = read_optional_json(directory_ / "tokenizer.json", kMaxTokenizerBytes);
+    const auto document = read_optional_json(directory_ / kTokenizerDocument, kMaxTokenizerBytes);
     if (!text || !document || !document->value("added_tokens", Json()).is_array()) return;
     for (const Json& token : (*document)["added_tokens"]) {
       if (!token.is_object() || token.value("content", Json()) != *text) continue;
@@ -396,6 +291,7 @@ class DirectoryCheckpoint final : public Checkpoint {
   }
 
   path directory_;
+  DirectoryTokenizer tokenizer_;
   Json config_;
   QuantizationBlock quantization_;
   std::vector<SafetensorsFile> files_;

@@ -210,4 +210,25 @@ Result<GgufFile> GgufFile::open(const std::filesystem::path& path) {
       .file = std::move(file), .metadata = std::move(header.first), .tensors = std::move(tensors)};
 }
 
+Result<std::filesystem::path> gguf_in(const std::filesystem::path& directory) {
+  std::vector<std::filesystem::path> models;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+    const std::string name = entry.path().filename();
+    if (entry.path().extension() != ".gguf") continue;
+    const bool later_shard = name.contains("-of-") && !name.contains("-00001-of-");
+    if (!later_shard) models.push_back(entry.path());
+  }
+  if (error) return fail_errno(error.value(), "cannot read the directory", directory);
+  if (models.empty()) {
+    return fail(ErrorCode::kInvalidInput,
+                "no model: neither a config.json nor a .gguf file is in the directory", directory);
+  }
+  if (models.size() > 1) {
+    return fail(ErrorCode::kInvalidInput, "the directory holds several .gguf models: name the file",
+                directory);
+  }
+  return models[0];
+}
+
 }  // namespace exo::models

@@ -48,4 +48,8 @@ struct GgufFile {
 // and of the configuration.
 Result<std::unique_ptr<Checkpoint>> open_gguf(const std::filesystem::path& path);
 
+// The one GGUF model of a directory: a file, or the first of a split one. Errors: kInvalidInput:
+// none, or several.
+Result<std::filesystem::path> gguf_in(const std::filesystem::path& directory);
+
 }  // namespace exo::models

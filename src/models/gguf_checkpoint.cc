@@ -135,20 +135,13 @@ class GgufCheckpoint final : public Checkpoint {
   }
 
   Result<TokenizerFiles> tokenizer() const override {
-    const GgufMetadata& metadata = shards_[0].metadata;
-    TokenizerFiles files;
-    read_special_tokens(metadata, files);
-    read_templates(metadata, files);
-    return files;
+    return gguf_tokenizer_files(shards_[0].metadata);
   }
-
   Result<std::string> tokenizer_json() const override {
     return tokenizer_json_from_gguf(shards_[0].metadata);
   }
-
   bool has_token(std::string_view text) const override {
-    const auto tokens = shards_[0].metadata.strings("tokenizer.ggml.tokens");
-    return tokens && std::ranges::find(*tokens, text) != tokens->end();
+    return gguf_has_token(shards_[0].metadata, text);
   }
 
   std::vector<TensorInfo> tensors() const override {
@@ -247,36 +240,6 @@ class GgufCheckpoint final : public Checkpoint {
     head_dim_ = config_.value("head_dim", std::size_t{0});
     eos_ = eos_ids_from_gguf(shards_[0].metadata);
     return {};
-  }
-
-  static void read_special_tokens(const GgufMetadata& metadata, TokenizerFiles& files) {
-    const auto tokens =
-        metadata.strings("tokenizer.ggml.tokens").value_or(std::vector<std::string_view>{});
-    for (const auto& [key, variable] :
-         {GgufNamePair{"bos", "bos_token"}, GgufNamePair{"eos", "eos_token"},
-          GgufNamePair{"unknown", "unk_token"}, GgufNamePair{"padding", "pad_token"},
-          GgufNamePair{"seperator", "sep_token"}, GgufNamePair{"mask", "mask_token"}}) {
-      const auto id = metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
-      if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokens.size()) continue;
-      files.special_tokens.emplace(variable,
-                                   replace_invalid_utf8(tokens[static_cast<std::size_t>(*id)]));
-      if (variable == "bos_token") files.bos_token_id = static_cast<std::uint32_t>(*id);
-    }
-    files.add_bos = files.bos_token_id.has_value() && gguf_adds_bos(metadata);
-  }
-
-  static void read_templates(const GgufMetadata& metadata, TokenizerFiles& files) {
-    constexpr std::string_view kKey = "tokenizer.chat_template";
-    const auto add = [&](std::string name, const std::string& key) {
-      const auto text = metadata.string(key);
-      // A short word is the name of a template that the reference has built in, not Jinja.
-      if (text && text->contains('{') && is_valid_utf8(*text))
-        files.chat_templates.push_back({std::move(name), std::string(*text)});
-    };
-    add("default", std::string(kKey));
-    for (const std::string& key : metadata.keys()) {
-      if (key.starts_with(std::string(kKey) + ".")) add(key.substr(kKey.size() + 1), key);
-    }
   }
 
   std::vector<GgufFile> shards_;

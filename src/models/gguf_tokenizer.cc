@@ -1,10 +1,12 @@
 #include "models/gguf_tokenizer.h"
 
+#include <algorithm>
 #include <array>
 #include <fmt/format.h>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -17,6 +19,8 @@
 
 namespace exo::models {
 namespace {
+
+constexpr std::string_view kTokens = "tokenizer.ggml.tokens";
 
 // The regexes of gguf.md 5.3, by its ids. W, C, Q, U, L are spelt out.
 #define EXO_W R"(\s*[\r\n]+|\s+(?!\S)|\s+)"
@@ -146,6 +150,40 @@ Result<std::string> byte_level_json(const GgufMetadata& metadata) {
       dump_json(merges));
 }
 
+void read_special_tokens(const GgufMetadata& metadata, TokenizerFiles& files) {
+  const auto tokens =
+      metadata.strings(kTokens).value_or(std::vector<std::string_view>{});
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kVariables = {
+      {{"bos", "bos_token"},
+       {"eos", "eos_token"},
+       {"unknown", "unk_token"},
+       {"padding", "pad_token"},
+       {"seperator", "sep_token"},
+       {"mask", "mask_token"}}};
+  for (const auto& [key, variable] : kVariables) {
+    const auto id = metadata.integer(fmt::format("tokenizer.ggml.{}_token_id", key));
+    if (!id || *id < 0 || static_cast<std::uint64_t>(*id) >= tokens.size()) continue;
+    files.special_tokens.emplace(variable,
+                                 replace_invalid_utf8(tokens[static_cast<std::size_t>(*id)]));
+    if (variable == "bos_token") files.bos_token_id = static_cast<std::uint32_t>(*id);
+  }
+  files.add_bos = files.bos_token_id.has_value() && gguf_adds_bos(metadata);
+}
+
+void read_templates(const GgufMetadata& metadata, TokenizerFiles& files) {
+  constexpr std::string_view kKey = "tokenizer.chat_template";
+  const auto add = [&](std::string name, const std::string& key) {
+    const auto text = metadata.string(key);
+    // A short word is the name of a template that the reference has built in, not Jinja.
+    if (text && text->contains('{') && is_valid_utf8(*text))
+      files.chat_templates.push_back({std::move(name), std::string(*text)});
+  };
+  add("default", std::string(kKey));
+  for (const std::string& key : metadata.keys()) {
+    if (key.starts_with(std::string(kKey) + ".")) add(key.substr(kKey.size() + 1), key);
+  }
+}
+
 }  // namespace
 
 bool gguf_adds_bos(const GgufMetadata& metadata) {
@@ -169,6 +207,18 @@ Result<std::string> tokenizer_json_from_gguf(const GgufMetadata& metadata) {
               fmt::format("tokenizer model \"{}\" is not supported (gpt2, llama and gemma4 are)",
                           replace_invalid_utf8(model)),
               "tokenizer.ggml.model");
+}
+
+TokenizerFiles gguf_tokenizer_files(const GgufMetadata& metadata) {
+  TokenizerFiles files;
+  read_special_tokens(metadata, files);
+  read_templates(metadata, files);
+  return files;
+}
+
+bool gguf_has_token(const GgufMetadata& metadata, std::string_view text) {
+  const auto tokens = metadata.strings(kTokens);
+  return tokens && std::ranges::find(*tokens, text) != tokens->end();
 }
 
 #undef EXO_W

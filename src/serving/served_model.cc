@@ -23,13 +23,6 @@ class EngineStream final : public TextStream {
   engine::Detokenizer detokenizer_;
 };
 
-// The template that a request without tools gets; nothing if there is none.
-const models::ChatTemplate* choose(const std::vector<models::ChatTemplate>& templates) {
-  const auto found = std::ranges::find(templates, "default", &models::ChatTemplate::name);
-  if (found != templates.end()) return &*found;
-  return templates.empty() ? nullptr : &templates.front();
-}
-
 Result<engine::Tokenizer> open_tokenizer(const models::Checkpoint& checkpoint) {
   const auto begin = std::chrono::steady_clock::now();
   EXO_TRY(const std::string document, checkpoint.tokenizer_json());
@@ -54,7 +47,7 @@ Result<std::unique_ptr<ServedModel>> ServedModel::load(const std::string& path,
   std::future<Result<engine::Tokenizer>> tokenizer =
       std::async(std::launch::async, [&checkpoint] { return open_tokenizer(*checkpoint); });
   auto served = std::unique_ptr<ServedModel>(new ServedModel(options));
-  if (const models::ChatTemplate* chosen = choose(files.chat_templates)) {
+  if (const models::ChatTemplate* chosen = models::default_template(files)) {
     EXO_TRY(served->template_, engine::ChatTemplate::open(chosen->text));
   }
   engine::LoadOptions load;
