@@ -14,6 +14,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 STARTER = ROOT / "build/models/SmolLM2-135M-Instruct.Q4_1.gguf"
+SECOND = ROOT / "build/models/gemma-3-270m-q4_k_m.gguf"
 EXO = Path(os.environ.get("EXO_BINARY", ROOT / "build/release/exo"))
 NEVER_ENDS = {"0": -100, "2": -100}  # logit_bias against SmolLM2's end-of-sequence ids
 

@@ -39,7 +39,8 @@ Result<std::vector<std::uint32_t>> parse_ids(const std::string& given) {
     const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
     if (error != std::errc() || end != word.data() + word.size()) {
       return fail(ErrorCode::kInvalidInput,
-                  fmt::format("\"{}\" is no token id: give whole numbers, as 1,2,3", word), "--ids");
+                  fmt::format("\"{}\" is no token id: give whole numbers, as 1,2,3", word),
+                  "--ids");
     }
     ids.push_back(id);
   }

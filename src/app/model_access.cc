@@ -47,10 +47,11 @@ Result<LocalModel> load_model(const Context& context, const std::string& name) {
                        .threads = settings.threads, .cpus = settings.cpus})};
   ProgressBar bar("loading " + name);
   EXO_TRY(local.model,
-          engine::Model::load(
-              *checkpoint, *local.pool,
-              {.precision = precision_of(settings),
-               .progress = [&](std::uint64_t done, std::uint64_t total) { bar.update(done, total); }}));
+          engine::Model::load(*checkpoint, *local.pool,
+                              {.precision = precision_of(settings),
+                               .progress = [&](std::uint64_t done, std::uint64_t total) {
+                                 bar.update(done, total);
+                               }}));
   return local;
 }
 

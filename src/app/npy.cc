@@ -16,8 +16,8 @@ static_assert(std::endian::native == std::endian::little, "the numbers are writt
 // The magic, the version, and a dictionary padded so that the data begins at a multiple of 64.
 std::string header(std::size_t rows, std::size_t cols) {
   constexpr std::size_t kPreamble = 10, kAlignment = 64;
-  std::string dictionary = fmt::format(
-      "{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
+  std::string dictionary =
+      fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}, {}), }}", rows, cols);
   const std::size_t unpadded = kPreamble + dictionary.size() + 1;
   dictionary.append((kAlignment - unpadded % kAlignment) % kAlignment, ' ');
   dictionary += '\n';

@@ -27,12 +27,17 @@ struct PerplexityFlags {
   bool as_json = false;
 };
 
-Result<std::vector<std::uint32_t>> ids_of(const models::TokenizerSource& source,
-                                          const std::string& file) {
+struct TokenizedText {
+  std::size_t bytes = 0;
+  std::vector<std::uint32_t> ids = {};
+};
+Result<TokenizedText> read_text(const models::TokenizerSource& source, const std::string& file) {
   EXO_TRY(const std::string text, read_file(file, kMaxTextBytes));
   if (!is_valid_utf8(text)) return fail(ErrorCode::kInvalidInput, "the text is not UTF-8", file);
   EXO_TRY(const engine::Tokenizer tokenizer, load_tokenizer(source));
-  return tokenizer.encode(text);
+  TokenizedText tokenized{.bytes = text.size()};
+  EXO_TRY(tokenized.ids, tokenizer.encode(text));
+  return tokenized;
 }
 
 void print(const PerplexityFlags& flags, const Context& context, std::size_t tokens,
@@ -47,29 +52,31 @@ void print(const PerplexityFlags& flags, const Context& context, std::size_t tok
                                     {"perplexity", result.value()}}));
     return;
   }
-  fmt::print("perplexity {:.4f}   mean -ln p {:.6f}   {} of {} tokens scored, windows of {}{}, {} "
-             "precision\n",
-             result.value(), result.negative_log_likelihood, result.scored, tokens, flags.window,
-             has_first ? " with a first token" : "", context.settings.precision);
+  fmt::print(
+      "perplexity {:.4f}   mean -ln p {:.6f}   {} of {} tokens scored, windows of {}{}, {} "
+      "precision\n",
+      result.value(), result.negative_log_likelihood, result.scored, tokens, flags.window,
+      has_first ? " with a first token" : "", context.settings.precision);
 }
 
 Result<void> measure(const Context& context, const PerplexityFlags& flags) {
   EXO_TRY(const auto source, find_tokenizer(context, flags.model));
   EXO_TRY(const models::TokenizerFiles files, source->tokenizer());
-  EXO_TRY(const std::vector<std::uint32_t> ids, ids_of(*source, flags.file));
+  EXO_TRY(const TokenizedText text, read_text(*source, flags.file));
   EXO_TRY(const LocalModel local, load_model(context, flags.model));
   const auto first = files.add_bos ? files.bos_token_id : std::optional<std::uint32_t>();
   engine::Perplexity result;
   {
     ProgressBar bar("reading " + flags.file);
-    EXO_TRY(result, engine::measure_perplexity(*local.model, ids,
-                                               {.window = flags.window,
-                                                .first = first,
-                                                .progress = [&](std::size_t done, std::size_t total) {
-                                                  bar.update(done, total);
-                                                }}));
+    EXO_TRY(result,
+            engine::measure_perplexity(*local.model, text.ids,
+                                       {.window = flags.window,
+                                        .first = first,
+                                        .progress = [&](std::size_t done, std::size_t total) {
+                                          bar.update(done * text.bytes / total, text.bytes);
+                                        }}));
   }
-  print(flags, context, ids.size(), result, first.has_value());
+  print(flags, context, text.ids.size(), result, first.has_value());
   return {};
 }
 
@@ -85,7 +92,8 @@ void add_perplexity(CommandTree& tree) {
       .flag("--json", flags->as_json, "as a JSON object")
       .settings({"threads", "cpus", "cpu-isa", "cpu-precision"})
       .footer(
-          "The text is cut into windows, each read by itself; every token but the first of a window "
+          "The text is cut into windows, each read by itself; every token but the first of a "
+          "window "
           "is scored.\nWhere the model wants a first token (BOS), each window begins with it.\n\n"
           "Examples:\n"
           "  exo perplexity smollm2 book.txt\n"

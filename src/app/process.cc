@@ -4,11 +4,11 @@
 #include <charconv>
 #include <csignal>
 #include <pthread.h>
+#include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <system_error>
 #include <thread>
-#include <string>
-#include <string_view>
 #include <utility>
 
 #include "core/file.h"

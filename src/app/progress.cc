@@ -16,6 +16,8 @@ double share_of(std::uint64_t done, std::uint64_t total) {
   return static_cast<double>(std::min(done, total)) / static_cast<double>(total);
 }
 
+// What is over sooner needs no bar.
+constexpr std::chrono::milliseconds kQuietTime{500};
 constexpr const char* kEraseLine = "\r\x1b[K";
 
 }  // namespace
@@ -30,13 +32,17 @@ std::string progress_line(const std::string& what, std::uint64_t done, std::uint
 }
 
 ProgressBar::ProgressBar(std::string what)
-    : what_(std::move(what)), on_terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : what_(std::move(what)),
+      on_terminal_(::isatty(STDERR_FILENO) == 1),
+      begun_(std::chrono::steady_clock::now()) {}
 
 ProgressBar::~ProgressBar() {
   if (drawn_) std::fputs(kEraseLine, stderr);
 }
 
 void ProgressBar::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - begun_ < kQuietTime) return;
   if (!on_terminal_) {
     if (total_bytes == 0 || share_of(done_bytes, total_bytes) * 4 < next_quarter_) return;
     next_quarter_ = static_cast<int>(share_of(done_bytes, total_bytes) * 4) + 1;
@@ -44,7 +50,6 @@ void ProgressBar::update(std::uint64_t done_bytes, std::uint64_t total_bytes) {
                human_bytes(total_bytes));
     return;
   }
-  const auto now = std::chrono::steady_clock::now();
   if (last_drawn_ && now - *last_drawn_ < std::chrono::milliseconds(100)) return;
   last_drawn_ = now;
   drawn_ = true;

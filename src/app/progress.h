@@ -17,12 +17,14 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
 
-  // Draws at most ten times a second. A total of 0 is unknown.
+  // Draws at most ten times a second, and nothing in the first half second. A total of 0 is
+  // unknown.
   void update(std::uint64_t done_bytes, std::uint64_t total_bytes);
 
  private:
   std::string what_;
   bool on_terminal_;
+  std::chrono::steady_clock::time_point begun_;
   bool drawn_ = false;
   int next_quarter_ = 1;
   std::optional<std::chrono::steady_clock::time_point> last_drawn_;

@@ -26,9 +26,7 @@ int runner(const Invocation& invocation, std::size_t socket_fd) {
   if (const auto chosen = choose_isa(settings); !chosen) return report(chosen.error());
   return serving::run_runner(
       static_cast<int>(socket_fd),
-      {.threads = settings.threads,
-       .cpus = settings.cpus,
-       .precision = precision_of(settings)});
+      {.threads = settings.threads, .cpus = settings.cpus, .precision = precision_of(settings)});
 }
 
 }  // namespace

@@ -36,8 +36,7 @@ std::map<std::string, EncodingTotal> totals(const ShownWeights& weights) {
 }
 
 std::string encoding_text(const std::string& name, const EncodingTotal& total) {
-  std::string text =
-      fmt::format("{}: {} tensors, {}", name, total.count, human_bytes(total.bytes));
+  std::string text = fmt::format("{}: {} tensors, {}", name, total.count, human_bytes(total.bytes));
   if (total.weights > 0)
     text += fmt::format(", {:.3f} bytes per weight",
                         static_cast<double>(total.bytes) / static_cast<double>(total.weights));
@@ -69,9 +68,9 @@ std::string weights_text(const ShownWeights& weights, bool all_tensors) {
   text += line("context", value(config, "max_position_embeddings"));
   if (all_tensors) {
     for (const models::TensorInfo& tensor : weights.tensors)
-      text += line("tensor", fmt::format("{:<8}  {:>9}  {} [{}]", tensor.format,
-                                         human_bytes(tensor.bytes), tensor.name,
-                                         fmt::join(tensor.shape, ", ")));
+      text += line("tensor",
+                   fmt::format("{:<8}  {:>9}  {} [{}]", tensor.format, human_bytes(tensor.bytes),
+                               tensor.name, fmt::join(tensor.shape, ", ")));
   } else {
     for (const auto& [name, total] : totals(weights))
       text += line("encoding", encoding_text(name, total));
@@ -89,10 +88,10 @@ std::string weights_text(const ShownWeights& weights, bool all_tensors) {
 }
 
 std::string tokenizer_text(const ShownTokenizer& tokenizer) {
-  std::string text = line(
-      "tokenizer", fmt::format("{}, {} tokens; loads in {:.2f} s into {}", tokenizer.kind,
-                               tokenizer.tokens, tokenizer.load_s,
-                               human_bytes(tokenizer.memory_bytes)));
+  std::string text =
+      line("tokenizer",
+           fmt::format("{}, {} tokens; loads in {:.2f} s into {}", tokenizer.kind, tokenizer.tokens,
+                       tokenizer.load_s, human_bytes(tokenizer.memory_bytes)));
   for (const auto& [name, token] : tokenizer.files.special_tokens)
     text += line("", fmt::format("{} {}", name, dump_json(Json(token))));
   if (tokenizer.files.add_bos) text += line("", "raw prompts begin with bos_token");
@@ -109,9 +108,8 @@ Json weights_json(const ShownWeights& weights) {
                        {"encoding", tensor.format},
                        {"shape", tensor.shape},
                        {"bytes", tensor.bytes}});
-  Json json{{"config", weights.config},
-            {"weight_bytes", weights.bytes},
-            {"tensors", std::move(tensors)}};
+  Json json{
+      {"config", weights.config}, {"weight_bytes", weights.bytes}, {"tensors", std::move(tensors)}};
   if (weights.footprint) {
     json["parameters"] = weights.footprint->parameters;
     Json matrices = Json::array();
@@ -147,7 +145,11 @@ int show(const Invocation& invocation, const std::string& name, bool all_tensors
 
 Json to_json(const ShownModel& model) {
   Json json{{"path", model.path.string()}};
-  if (model.weights) json.update(weights_json(*model.weights));
+  if (model.weights) {
+    json.update(weights_json(*model.weights));
+  } else {
+    json["weights_problem"] = model.weights_problem;
+  }
   if (model.tokenizer) {
     const ShownTokenizer& shown = *model.tokenizer;
     Json templates = Json::object();
@@ -171,7 +173,7 @@ Json to_json(const ShownModel& model) {
 std::string model_text(const ShownModel& model, bool all_tensors) {
   std::string text = line("files", model.path.string());
   text += model.weights ? weights_text(*model.weights, all_tensors)
-                        : line("weights", "none: this is a vocabulary");
+                        : line("no weights", model.weights_problem);
   text += model.tokenizer ? tokenizer_text(*model.tokenizer)
                           : line("no tokenizer", model.tokenizer_problem);
   return text;

@@ -36,6 +36,7 @@ struct ShownWeights {
 struct ShownModel {
   std::filesystem::path path = {};
   std::optional<ShownWeights> weights = {};
+  std::string weights_problem = {};
   std::optional<ShownTokenizer> tokenizer = {};
   std::string tokenizer_problem = {};
 };

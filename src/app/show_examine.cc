@@ -57,7 +57,11 @@ Result<ShownModel> examine_model(const std::filesystem::path& path,
                                  const engine::LoadOptions& options) {
   ShownModel shown{.path = path};
   const auto checkpoint = models::open_checkpoint(path);
-  if (checkpoint) shown.weights = examine_weights(**checkpoint, options);
+  if (checkpoint) {
+    shown.weights = examine_weights(**checkpoint, options);
+  } else {
+    shown.weights_problem = to_string(checkpoint.error());
+  }
   const auto source = models::open_tokenizer_source(path);
   auto tokenizer = source ? examine_tokenizer(**source)
                           : Result<ShownTokenizer>(std::unexpected(source.error()));

@@ -30,6 +30,8 @@ class CpuSequence final : public Sequence {
   KvCache cache_;
 };
 
+std::size_t bytes_of(const std::vector<float>& values) { return values.size() * sizeof(float); }
+
 // A buffer that never shrinks, so that steps of one size allocate nothing.
 void grow(std::vector<float>& buffer, std::size_t size) {
   if (buffer.size() < size) buffer.resize(size);
@@ -65,7 +67,7 @@ Result<CpuBackend::AttentionWeights> CpuBackend::load(WeightLoader& loader,
       {.kv_heads = spec.kv_heads, .head_dim = spec.head_dim, .window = spec.window});
   EXO_TRY(weights.q_norm, load(loader, spec.q_norm, spec.head_dim));
   EXO_TRY(weights.k_norm, load(loader, spec.k_norm, spec.head_dim));
-  weight_bytes_ += weights.qkv.bytes() + weights.o.data.size();
+  weight_bytes_ += weights.qkv.bytes() + weights.o.data.size() + bytes_of(weights.o_bias);
   return weights;
 }
 
@@ -83,6 +85,7 @@ Result<CpuBackend::GatedWeights> CpuBackend::load(WeightLoader& loader, const Ga
   EXO_TRY(weights.down_bias, loader.bias(spec.down));
   weight_bytes_ +=
       weights.interleaved.data.size() + weights.gate_up.bytes() + weights.down.data.size();
+  weight_bytes_ += bytes_of(weights.down_bias);
   return weights;
 }
 

@@ -28,8 +28,9 @@ class Counter {
     auto encoding = tile_encoding(view.format);
     if (!encoding) return fail(encoding.error().code, encoding.error().message, module.name);
     const std::size_t bytes = kernels::packed_bytes(*encoding, module.rows, module.cols);
-    weights_ += bytes;
-    parameters_ += module.rows * module.cols + (module.bias ? module.rows : 0);
+    const std::size_t biases = module.bias ? module.rows : 0;
+    weights_ += bytes + biases * sizeof(float);
+    parameters_ += module.rows * module.cols + biases;
     matrices_.push_back({.name = module.name,
                          .format = view.format,
                          .rows = module.rows,
@@ -59,7 +60,8 @@ class Counter {
     norm(hidden);
     norm(hidden);
     norms(hidden, {&spec.mixer_post_norm, &spec.feed_forward_post_norm});
-    EXO_TRY(std::visit(Overloaded{[&](const AttentionSpec& a) { return attention(a); }}, spec.mixer));
+    EXO_TRY(
+        std::visit(Overloaded{[&](const AttentionSpec& a) { return attention(a); }}, spec.mixer));
     return std::visit(
         Overloaded{[&](const GatedSpec& g) { return linears({&g.gate, &g.up, &g.down}); }},
         spec.feed_forward);
@@ -103,9 +105,9 @@ Result<Footprint> footprint(const models::Checkpoint& checkpoint, const LoadOpti
   if (spec.head_is_optional && !checkpoint.has(spec.head->name + ".weight")) spec.head.reset();
   const bool exact = options.precision == kernels::Precision::kExact;
   Counter counter(checkpoint, exact ? kernels::FloatType::kF32 : options.kv_type);
-  EXO_TRY(const std::size_t embedding, counter.linear({.name = spec.embedding,
-                                                       .rows = spec.vocab_size,
-                                                       .cols = spec.hidden_size}));
+  EXO_TRY(
+      const std::size_t embedding,
+      counter.linear({.name = spec.embedding, .rows = spec.vocab_size, .cols = spec.hidden_size}));
   for (const LayerSpec& layer : spec.layers) {
     EXO_TRY(counter.layer(layer, spec.hidden_size));
   }

@@ -19,8 +19,7 @@ Result<double> score(Model& model, std::span<const std::uint32_t> window) {
   double sum = 0;
   for (std::size_t begin = 0; begin + 1 < window.size(); begin += kChunk) {
     const std::size_t count = std::min(kChunk, window.size() - 1 - begin);
-    EXO_TRY(const std::vector<float> logits,
-            model.logits(*sequence, window.subspan(begin, count)));
+    EXO_TRY(const std::vector<float> logits, model.logits(*sequence, window.subspan(begin, count)));
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = std::span(logits).subspan(i * vocabulary, vocabulary);
       const std::uint32_t next = window[begin + i + 1];
@@ -36,8 +35,7 @@ Result<double> score(Model& model, std::span<const std::uint32_t> window) {
 
 Result<Perplexity> measure_perplexity(Model& model, std::span<const std::uint32_t> ids,
                                       const PerplexityOptions& options) {
-  if (options.window < 2)
-    return fail(ErrorCode::kInvalidInput, "a window needs at least 2 tokens");
+  if (options.window < 2) return fail(ErrorCode::kInvalidInput, "a window needs at least 2 tokens");
   const std::size_t own = options.window - (options.first ? 1 : 0);
   Perplexity result;
   double sum = 0;

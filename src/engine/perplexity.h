@@ -22,7 +22,7 @@ struct PerplexityOptions {
 };
 
 struct Perplexity {
-  std::size_t scored = 0;  // every token but the first of each window
+  std::size_t scored = 0;              // every token but the first of each window
   double negative_log_likelihood = 0;  // the mean, in nats
 
   double value() const { return std::exp(negative_log_likelihood); }

@@ -72,6 +72,11 @@ class GgufCheckpoint final : public Checkpoint {
       }
     }
     EXO_TRY(checkpoint->read_config());
+    if (checkpoint->tensors_.empty()) {
+      return fail(ErrorCode::kInvalidInput,
+                  "the file holds a vocabulary without weights: text can be tokenized with it, and "
+                  "no more");
+    }
     return std::unique_ptr<Checkpoint>(std::move(checkpoint));
   }
 

@@ -151,8 +151,7 @@ Result<std::string> byte_level_json(const GgufMetadata& metadata) {
 }
 
 void read_special_tokens(const GgufMetadata& metadata, TokenizerFiles& files) {
-  const auto tokens =
-      metadata.strings(kTokens).value_or(std::vector<std::string_view>{});
+  const auto tokens = metadata.strings(kTokens).value_or(std::vector<std::string_view>{});
   constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kVariables = {
       {{"bos", "bos_token"},
        {"eos", "eos_token"},

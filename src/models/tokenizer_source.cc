@@ -32,7 +32,8 @@ class GgufTokenizerSource final : public TokenizerSource {
 Result<std::unique_ptr<TokenizerSource>> open_gguf_tokenizer(const path& file) {
   EXO_TRY(GgufFile opened, GgufFile::open(file));
   if (opened.metadata.integer("split.no").value_or(0) > 0)
-    return fail(ErrorCode::kInvalidInput, "the tokenizer is in the first file of a split model", file);
+    return fail(ErrorCode::kInvalidInput, "the tokenizer is in the first file of a split model",
+                file);
   return std::make_unique<GgufTokenizerSource>(std::move(opened));
 }
 

@@ -44,8 +44,8 @@ class TokenizerSource {
 };
 
 // Opens no more than a tokenizer needs: a .gguf file, a vocabulary without a model included, a
-// directory with tokenizer.json or one GGUF model, or a tokenizer.json by itself. Errors: kNotFound:
-// no such path; kInvalidInput: no tokenizer there, or a damaged file.
+// directory with tokenizer.json or one GGUF model, or a tokenizer.json by itself. Errors:
+// kNotFound: no such path; kInvalidInput: no tokenizer there, or a damaged file.
 Result<std::unique_ptr<TokenizerSource>> open_tokenizer_source(const std::filesystem::path& path);
 
 }  // namespace exo::models

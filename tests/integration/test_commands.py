@@ -10,7 +10,8 @@ import subprocess
 import pytest
 from conftest import EXO, run_exo, sentence_of
 
-COMMANDS = ["serve", "run", "import", "list", "rm", "status", "bench", "doctor", "completion"]
+COMMANDS = ["serve", "run", "import", "list", "rm", "status", "show", "tokenize", "template", "logits", "perplexity",
+            "bench", "doctor", "completion"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
