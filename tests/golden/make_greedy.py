@@ -16,7 +16,7 @@ import numpy as np
 from llama_cpp import Llama
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
-from starter_reference import load_starter, reference_logits  # noqa: E402
+from reference_models import load_starter, reference_logits  # noqa: E402
 
 TOKENS = 64
 QUESTIONS = [

