@@ -39,6 +39,8 @@ class Backend {
   virtual void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) = 0;
   // h += post_norm(ffn(norm(h))).
   virtual void gated(std::size_t layer, const GatedSpec& spec, Needed needed) = 0;
+  // Whether the hidden state of the step is free of NaN and infinity.
+  virtual bool finite() const = 0;
   // Final norm and head of rows [first, first + count): f32[count, vocab_size], valid until the
   // next call.
   virtual std::span<float> logits(std::size_t first, std::size_t count) = 0;

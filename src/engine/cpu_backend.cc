@@ -6,6 +6,7 @@
 
 #include "core/check.h"
 #include "core/overloaded.h"
+#include "engine/logit_scan.h"
 #include "kernels/attention.h"
 #include "kernels/rope.h"
 #include "kernels/vector_ops.h"
@@ -303,6 +304,10 @@ void CpuBackend::gated(std::size_t layer, const GatedSpec& spec, Needed needed) 
   }
   add_product(first, {.x = wide_.data(), .count = rows, .width = width, .stride = width},
               weights.down, weights.down_bias, layers_[layer].feed_forward_post_norm);
+}
+
+bool CpuBackend::finite() const {
+  return all_finite(std::span(hidden_).first(count_ * spec_.hidden_size));
 }
 
 std::span<float> CpuBackend::logits(std::size_t first, std::size_t count) {

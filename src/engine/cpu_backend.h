@@ -30,6 +30,7 @@ class CpuBackend final : public Backend {
   void embed(std::span<const std::uint32_t> ids) override;
   void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) override;
   void gated(std::size_t layer, const GatedSpec& spec, Needed needed) override;
+  bool finite() const override;
   std::span<float> logits(std::size_t first, std::size_t count) override;
   void end() override;
 

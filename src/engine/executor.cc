@@ -1,7 +1,9 @@
 #include "engine/executor.h"
 
 #include <algorithm>
+#include <expected>
 #include <fmt/format.h>
+#include <string>
 #include <utility>
 
 #include "core/overloaded.h"
@@ -9,6 +11,14 @@
 #include "engine/logit_scan.h"
 
 namespace exo::engine {
+namespace {
+
+// `tensor` is the one whose product it is.
+std::unexpected<Error> not_finite(const std::string& tensor) {
+  return fail(ErrorCode::kInternal, "the model computed a number that is NaN or infinite", tensor);
+}
+
+}  // namespace
 
 Result<std::unique_ptr<Model>> Model::load(const models::Checkpoint& checkpoint,
                                            kernels::ThreadPool& pool, const LoadOptions& options) {
@@ -62,17 +72,42 @@ Result<void> Executor::check(const Sequence& sequence, std::span<const std::uint
 
 Result<void> Executor::run(Sequence& sequence, std::span<const std::uint32_t> ids, Needed needed) {
   EXO_TRY(backend_->begin(sequence, ids.size()));
+  EXO_TRY(blocks(ids, needed, false));
+  // NaN and infinity stay in the hidden state, whatever later blocks add to it: one look is enough.
+  if (backend_->finite()) return {};
+  EXO_TRY(blocks(ids, needed, true));
+  return not_finite("hidden state");
+}
+
+Result<void> Executor::blocks(std::span<const std::uint32_t> ids, Needed needed, bool checked) {
   backend_->embed(ids);
+  if (checked && !backend_->finite()) return not_finite(spec_->embedding);
   for (std::size_t i = 0; i < spec_->layers.size(); ++i) {
     const LayerSpec& layer = spec_->layers[i];
     // Only the last layer may leave rows out: every other one feeds the next layer's keys.
     const Needed rows = i + 1 == spec_->layers.size() ? needed : Needed::kAll;
-    std::visit(Overloaded{[&](const AttentionSpec& spec) { backend_->attention(i, spec, rows); }},
-               layer.mixer);
-    std::visit(Overloaded{[&](const GatedSpec& spec) { backend_->gated(i, spec, rows); }},
-               layer.feed_forward);
+    const std::string& mixed = std::visit(
+        Overloaded{[&](const AttentionSpec& spec) -> const std::string& {
+          backend_->attention(i, spec, rows);
+          return spec.o.name;
+        }},
+        layer.mixer);
+    if (checked && !backend_->finite()) return not_finite(mixed);
+    const std::string& fed = std::visit(
+        Overloaded{[&](const GatedSpec& spec) -> const std::string& {
+          backend_->gated(i, spec, rows);
+          return spec.down.name;
+        }},
+        layer.feed_forward);
+    if (checked && !backend_->finite()) return not_finite(fed);
   }
   return {};
+}
+
+Result<std::span<float>> Executor::head(std::size_t first, std::size_t count) {
+  const std::span<float> logits = backend_->logits(first, count);
+  if (!all_finite(logits)) return not_finite(spec_->head ? spec_->head->name : spec_->embedding);
+  return logits;
 }
 
 Result<void> Executor::prefill(Sequence& sequence, std::span<const std::uint32_t> ids) {
@@ -94,10 +129,8 @@ Result<std::span<float>> Executor::decode(Sequence& sequence, std::span<const st
     ids = ids.subspan(kPrefillChunk);
   }
   EXO_TRY(run(sequence, ids, Needed::kLast));
-  const std::span<float> logits = backend_->logits(ids.size() - 1, 1);
+  EXO_TRY(const std::span<float> logits, head(ids.size() - 1, 1));
   backend_->end();
-  if (!all_finite(logits))
-    return fail(ErrorCode::kInternal, "the model computed a logit that is NaN or infinite");
   return logits;
 }
 
@@ -111,7 +144,7 @@ Result<std::vector<float>> Executor::logits(Sequence& sequence,
     const std::size_t count = std::min(ids.size(), kPrefillChunk);
     EXO_TRY(run(sequence, ids.first(count), Needed::kAll));
     for (std::size_t first = 0; first < count; first += kRows) {
-      const auto rows = backend_->logits(first, std::min(kRows, count - first));
+      EXO_TRY(const std::span<float> rows, head(first, std::min(kRows, count - first)));
       result.insert(result.end(), rows.begin(), rows.end());
     }
     backend_->end();

@@ -30,8 +30,13 @@ class Executor final : public Model {
 
   Result<void> load_weights(WeightLoader& loader);
   Result<void> check(const Sequence& sequence, std::span<const std::uint32_t> ids) const;
-  // The layers over one chunk, up to the hidden state; the step stays open on success.
+  // The layers over one chunk, up to the hidden state; the step stays open on success. Errors:
+  // kInternal: NaN or infinity; `subject` is the tensor whose product it is.
   Result<void> run(Sequence& sequence, std::span<const std::uint32_t> ids, Needed needed);
+  // The same within a step; `checked`: the hidden state is looked at behind every block.
+  Result<void> blocks(std::span<const std::uint32_t> ids, Needed needed, bool checked);
+  // The logits of rows [first, first + count). Errors: as run().
+  Result<std::span<float>> head(std::size_t first, std::size_t count);
 
   std::unique_ptr<DecoderSpec> spec_;  // the backend borrows it: it must not move
   std::unique_ptr<Backend> backend_;

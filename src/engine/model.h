@@ -62,16 +62,18 @@ class Model {
 
   // Appends `ids` to the sequence without computing logits. Callers cut long prompts into chunks of
   // at most kPrefillChunk and look for cancellation between them. Errors: kInvalidInput: an id
-  // beyond the vocabulary; kContextLength; kNoSpace: no memory for the cache.
+  // beyond the vocabulary; kContextLength; kNoSpace: no memory for the cache; kInternal: the model
+  // computed NaN or infinity; `subject` is the tensor. What a failed call got is not stored, except
+  // for whole chunks before.
   virtual Result<void> prefill(Sequence& sequence, std::span<const std::uint32_t> ids) = 0;
 
   // Appends `ids` (at least one) and gives the last position's logits: f32[vocab_size], valid until
-  // the next call. Errors: as prefill(); kInternal: a logit is NaN or infinite.
+  // the next call. Errors: as prefill().
   virtual Result<std::span<float>> decode(Sequence& sequence,
                                           std::span<const std::uint32_t> ids) = 0;
 
   // Appends `ids` and gives every position's logits: f32[ids.size(), vocab_size]. For instruments
-  // and tests.
+  // and tests. Errors: as prefill().
   virtual Result<std::vector<float>> logits(Sequence& sequence,
                                             std::span<const std::uint32_t> ids) = 0;
 };

@@ -222,16 +222,43 @@ TEST_F(ModelTest, RefusesWhatTheContextDoesNotHoldAndStoresNothing) {
   EXPECT_EQ(sequence->length(), 24U);
 }
 
-TEST_F(ModelTest, ReportsALogitThatIsNoNumber) {
-  for (float& value : checkpoint_.at("model.embed_tokens").values) value *= 1e15F;
-  for (float& value : checkpoint_.at("model.norm.weight").values) value = 1e30F;
-  const auto model = load();
-  ASSERT_TRUE(model);
-  const auto sequence = (*model)->make_sequence();
-  const std::vector<std::uint32_t> ids = {1, 2};
-  const auto logits = (*model)->decode(*sequence, ids);
-  ASSERT_FALSE(logits);
-  EXPECT_EQ(logits.error().code, ErrorCode::kInternal);
+// Finite weights whose products are not: the error names the tensor that made the first of them,
+// whoever asks, and the sequence is as it was.
+TEST_F(ModelTest, NamesTheTensorWhoseProductOverflows) {
+  const std::vector<std::string> names = {
+      "model.layers.0.self_attn.o_proj", "model.layers.0.mlp.down_proj",
+      "model.layers.1.self_attn.o_proj", "model.layers.1.mlp.down_proj", "model.embed_tokens"};
+  const std::vector<std::uint32_t> ids = {1, 2, 3}, one = {4};
+  for (const std::string layer : {"model.layers.0.", "model.layers.1."})  // what o and down are given
+    for (const char* module : {"self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"})
+      for (float& value : checkpoint_.at(layer + module).values) value *= 1e3F;
+  for (const std::string& name : names) {
+    const auto before = checkpoint_.at(name).values;
+    const bool head = name == "model.embed_tokens";
+    for (float& value : checkpoint_.at(name).values) value *= head ? 1e18F : 1e38F;
+    auto& norms = checkpoint_.at("model.norm.weight").values;
+    if (head) std::ranges::fill(norms, 1e30F);
+    for (const auto precision : {kernels::Precision::kExact, kernels::Precision::kFast}) {
+      const auto model = load({.precision = precision});
+      ASSERT_TRUE(model) << to_string(model.error());
+      const auto sequence = (*model)->make_sequence();
+      const auto expect_blame = [&](const auto& result, const char* call) {
+        ASSERT_FALSE(result) << name << ", " << call;
+        EXPECT_EQ(result.error().code, ErrorCode::kInternal);
+        EXPECT_EQ(result.error().subject, name) << call;
+        EXPECT_EQ(sequence->length(), 0U) << call;
+      };
+      expect_blame((*model)->decode(*sequence, ids), "decode");
+      expect_blame((*model)->decode(*sequence, one), "decode of one");
+      expect_blame((*model)->logits(*sequence, ids), "logits");
+      // A prefill computes neither the last layer's output nor logits.
+      if (name.contains("layers.0")) expect_blame((*model)->prefill(*sequence, ids), "prefill");
+    }
+    checkpoint_.at(name).values = before;
+    std::ranges::fill(norms, 1.0F);
+  }
+  const auto whole = load();
+  EXPECT_TRUE((*whole)->decode(*(*whole)->make_sequence(), ids));
 }
 
 TEST_F(ModelTest, ForgetsWhatIsTrimmed) {

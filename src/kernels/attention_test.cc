@@ -295,6 +295,28 @@ TEST(Attend, HugeScoresChooseOneKey) {
   }
 }
 
+TEST(Attend, QueriesKeysAndValuesOfTenThousandDoNotOverflow) {
+  ThreadPool pool({.threads = 1});
+  constexpr std::size_t kTarget = 77;  // the one key that points where the queries point
+  for (const FloatType type : kTypes) {
+    for (const std::size_t count : {1, 40}) {
+      const Shape shape{.type = type, .first = 200, .count = count};
+      Cache cache(shape);
+      for (std::size_t p = 0; p < shape.first + count; ++p) {
+        const std::vector<float> k(shape.kv_row(), p == kTarget ? 1e4F : -1e4F);
+        const std::vector<float> v(shape.kv_row(), p == kTarget ? -8192.0F : 1e4F);
+        store_kv(cache.view(), p, k.data(), v.data(), 1, shape.kv_row());
+      }
+      const std::vector<float> q(count * shape.row(), 1e4F);
+      for (const Isa isa : available_isas()) {
+        const UseIsa use(isa);
+        for (const float x : run_attend(shape, cache, q, pool))
+          ASSERT_FLOAT_EQ(x, -8192) << name(isa) << ", " << shape;
+      }
+    }
+  }
+}
+
 TEST(Attend, NoQueriesWriteNothing) {
   ThreadPool pool({.threads = 1});
   Cache cache({.first = 3, .count = 1});

@@ -108,10 +108,13 @@ class TilePacker {
     return true;
   }
 
-  // GGUF's E4M3 scales have no sign, and 0x7f is zero (gguf.md 2.3). Nothing: an infinite scale.
+  // GGUF's E4M3 scales have no sign, and 0x7f is zero (gguf.md 2.3). Nothing: a scale that is NaN.
   std::optional<std::uint8_t> scale_byte(std::uint8_t byte) const {
-    if (source_.encoding.scales == Encoding::Scales::kE8m0 && byte == 255) return std::nullopt;
-    if (source_.layout != RowLayout::kNvfp4) return byte;
+    if (source_.layout != RowLayout::kNvfp4) {
+      const bool e8m0 = source_.encoding.scales == Encoding::Scales::kE8m0;
+      const bool nan = e8m0 ? byte == 0xff : (byte & 0x7f) == 0x7f;
+      return nan ? std::nullopt : std::optional(byte);
+    }
     byte &= 0x7f;
     return byte == 0x7f ? std::uint8_t{0} : byte;
   }

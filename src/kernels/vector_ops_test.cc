@@ -143,6 +143,29 @@ TEST(Softmax, ANanMakesEverythingNan) {
   }
 }
 
+// What fused models' outliers look like: far beyond the others, and nowhere near overflow.
+TEST(VectorOps, ActivationsOfTenThousandDoNotOverflow) {
+  for_each_isa_and_length([](Isa isa, std::size_t n) {
+    std::vector<float> x(n), gate(n), up(n), ones(n, 1), y(n);
+    for (std::size_t i = 0; i < n; ++i) {
+      x[i] = i % 3 == 0 ? -1e4F : 1e4F;
+      gate[i] = x[i];
+      up[i] = i % 2 == 0 ? 1e4F : -1e4F;
+    }
+    rms_norm.pick(isa)(x.data(), ones.data(), 1e-6F, y.data(), n);
+    for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(y[i], x[i] / 1e4F, 1e-4F) << name(isa);
+    for (const Activation activation : {Activation::kSilu, Activation::kGelu}) {
+      gated(activation, isa)(gate.data(), up.data(), y.data(), n);
+      for (std::size_t i = 0; i < n; ++i)  // far out, both are the ramp
+        ASSERT_EQ(y[i], gate[i] > 0 ? gate[i] * up[i] : 0) << name(isa) << ", n = " << n;
+    }
+    softmax.pick(isa)(x.data(), n);
+    const auto largest = static_cast<float>(n - (n + 2) / 3);  // of +1e4 there are so many
+    for (std::size_t i = 0; i < n && n > 1; ++i)
+      ASSERT_NEAR(x[i], i % 3 == 0 ? 0 : 1 / largest, 1e-5F) << name(isa) << ", n = " << n;
+  });
+}
+
 TEST(Add, EveryVariantIsExact) {
   for_each_isa_and_length([](Isa isa, std::size_t n) {
     const auto x = random_vector(n, 6);

@@ -274,12 +274,17 @@ void Supervisor::crashed(const std::string& how, bool memory_hint) {
   schedule_restart(why);
 }
 
-// The model itself is the reason: whoever waits is told, and only a new request tries again.
-void Supervisor::load_failed(Error error) {
+// The model itself is the reason: whoever waits is told, and only a new request tries again. To a
+// client that is the node's trouble, whatever is wrong with the files.
+void Supervisor::load_failed(const Error& reason) {
   link_->end(milliseconds(1000));
   link_.reset();
   ++failures_;
-  log::error("{} cannot be loaded: {}", options_.model.value, to_string(error));
+  const Error error{
+      .code = ErrorCode::kUnavailable,
+      .message = fmt::format("{} cannot be loaded: {}", options_.model.value, to_string(reason)),
+      .subject = options_.model.value};
+  log::error("{}", error.message);
   {
     MutexLock lock(mutex_);
     ready_ = false;

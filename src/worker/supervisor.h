@@ -57,7 +57,7 @@ class Supervisor {
   void watch();
   void kill_for(const std::string& reason);
   void crashed(const std::string& how, bool memory_hint);
-  void load_failed(Error error) EXO_EXCLUDES(mutex_);
+  void load_failed(const Error& reason) EXO_EXCLUDES(mutex_);
   void schedule_restart(const std::string& why) EXO_EXCLUDES(mutex_);
   void deliver(const TaskId& id, protocol::Chunk chunk) EXO_EXCLUDES(mutex_);
   // ErrorChunk to those that were sent, or to all.

@@ -79,7 +79,6 @@ def cases():
     result["window"] = (BASE | window, mx.bfloat16, four, 1)
     for mode in ("mxfp4", "mxfp8", "nvfp4"):
         result[mode] = (WIDE, mx.bfloat16, {"mode": mode, "bits": None, "group_size": None}, 1)
-    # The window's edge lies between positions 4 and 5; 12 tokens reach beyond twice the window.
     result["gemma3"] = (GEMMA3, mx.bfloat16, None, 1)
     result["gemma3_affine"] = (GEMMA3, mx.bfloat16, four, 1)
     linear = {"rope_scaling": {"rope_type": "linear", "factor": 8.0}}
@@ -205,7 +204,8 @@ def make_tiny(name, config, dtype, quantisation, shards, seed):
     overrides = {key: value for key, value in block.items() if isinstance(value, dict)}
     base = {key: block.get(key) for key in ("group_size", "bits", "mode") if key in block}
     model = reference(config, tensors, lambda module: overrides.get(module, base))
-    ids = np.random.default_rng(seed + 1000).integers(0, config["vocab_size"], TOKENS).tolist()
+    count = max(TOKENS, 2 * config.get("sliding_window", 0) + 2)  # beyond twice the window
+    ids = np.random.default_rng(seed + 1000).integers(0, config["vocab_size"], count).tolist()
     write_golden(directory / "golden.json", golden(model, ids))
 
 

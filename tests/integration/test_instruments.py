@@ -3,6 +3,7 @@
 import json
 import math
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -133,6 +134,22 @@ def test_logits_and_perplexity_agree(model, home, tmp_path):
     again = tmp_path / "again.npy"
     output_of("logits", file, "--ids", f"@{tmp_path / 'ids'}", "--out", again, "--cpu-precision", "exact", home=home)
     assert again.read_bytes() == out.read_bytes()
+
+
+def test_perplexity_is_the_reference_models(model, home):
+    want = json.loads((ROOT / "tests/golden/perplexity.json").read_text())[model]
+    text = ROOT / "tests/golden/long_text.txt"
+    [ids] = json.loads(output_of("tokenize", MODELS[model], "--json", text.read_text(), home=home))
+    assert (len(ids), zlib.crc32(np.array(ids, dtype="<u4").tobytes())) == (want["tokens"], want["crc32"])
+    measured = {
+        precision: json.loads(output_of("perplexity", MODELS[model], text, "--json", "--cpu-precision", precision,
+                                        home=home, timeout=300))
+        for precision in ("exact", "fast")
+    }
+    exact, fast = measured["exact"], measured["fast"]
+    assert exact["tokens"] == want["tokens"] and exact["scored"] == fast["scored"] == want["scored"]
+    assert abs(exact["perplexity"] / math.exp(want["negative_log_likelihood"]) - 1) < 0.001
+    assert abs(fast["perplexity"] / exact["perplexity"] - 1) < 0.003
 
 
 def test_show_tells_what_a_model_is(model, vocabulary, home):

@@ -2,12 +2,15 @@
 
 import json
 import os
+import shutil
 import signal
 import socket
 import time
 
+import numpy as np
 import pytest
 from conftest import Node, cpu_seconds, is_alive, run_exo, sentence_of, texts, wait_until
+from gguf import GGUFReader
 
 
 def test_a_node_answers_and_leaves_nothing_behind(home_with_model):
@@ -62,6 +65,36 @@ def test_what_is_wrong_with_a_request_has_its_status(node):
     assert node.request("/v1/chat/completions", b"[" * 100_000)[0] == 400
     assert node.request("/v1/chat/completions", b'{"model": "smollm2", "messages": [{"role": "user", "content": "\xff"}]}')[0] == 400
     assert node.chat()[0] == 200
+
+
+def spoiled(starter, target, tensor, spoil):
+    """A copy of the starter model; spoil(the tensor's numbers, or its blocks as bytes) changes one tensor of it."""
+    shutil.copy(starter, target)
+    reader = GGUFReader(target, "r+")
+    spoil(next(one.data for one in reader.tensors if one.name == tensor))
+    return target
+
+
+@pytest.mark.parametrize(("tensor", "numbers", "blamed"), [
+    ("blk.5.ffn_down.weight", [0x00, 0x7E], "model.layers.5.mlp.down_proj"),  # its first scale is NaN
+    ("blk.7.ffn_norm.weight", np.inf, "model.layers.7.post_attention_layernorm.weight"),
+    ("blk.3.attn_norm.weight", 3e38, "model.layers.3.self_attn.o_proj"),  # whose product overflows
+    ("output_norm.weight", 3e38, "model.embed_tokens"),  # the logits
+])
+def test_a_model_that_computes_no_numbers_names_the_tensor(home, starter, tmp_path, tensor, numbers, blamed):
+    def spoil(data):
+        data.reshape(-1)[: np.size(numbers) if np.ndim(numbers) else None] = numbers
+
+    file = spoiled(starter, tmp_path / "spoiled.gguf", tensor, spoil)
+    assert run_exo("import", file, "--name", "smollm2", home=home).returncode == 0
+    node = Node(home)
+    try:
+        for _ in range(2):
+            status, answer = node.chat()
+            assert status >= 500 and blamed in answer["error"]["message"], answer
+        assert node.request("/v1/models")[0] == 200
+    finally:
+        node.stop()
 
 
 def test_a_killed_runner_ends_its_stream_with_an_error_and_is_replaced(node):
