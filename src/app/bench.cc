@@ -1,7 +1,9 @@
 #include "app/bench.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <memory>
 #include <optional>
 
@@ -19,6 +21,8 @@ namespace {
 
 struct BenchFlags {
   std::string model;
+  std::string synthetic, quantization, write;
+  std::size_t layers = 0;
   std::vector<std::size_t> threads;
   std::size_t prompt = 512, generate = 64;
   std::size_t repeats = 5;
@@ -26,17 +30,46 @@ struct BenchFlags {
   bool here = false;  // the child: measure in this process
 };
 
+bool is_synthetic(const BenchFlags& flags) { return !flags.synthetic.empty(); }
+
+SyntheticOptions synthetic_options(const BenchFlags& flags) {
+  SyntheticOptions options{.config = flags.synthetic, .layers = flags.layers};
+  if (!flags.quantization.empty()) options.quantization = flags.quantization;
+  return options;
+}
+
+// What the child measures: a path, or the flags that make the model.
+std::vector<std::string> model_arguments(const BenchFlags& flags,
+                                         const std::filesystem::path& model) {
+  if (!is_synthetic(flags)) return {model};
+  const SyntheticOptions options = synthetic_options(flags);
+  std::vector<std::string> arguments = {"--synthetic", options.config, "--quantization",
+                                        options.quantization};
+  if (options.layers > 0)
+    arguments.insert(arguments.end(), {"--layers", std::to_string(options.layers)});
+  return arguments;
+}
+
 // One thread count, in a child so that nothing of an earlier run is in its memory.
 Result<BenchResult> measure_in_child(const BenchFlags& flags, const std::filesystem::path& model,
                                      const Settings& settings, std::size_t threads) {
   std::string output;
-  SubprocessOptions options{
-      .arguments = {program_path(), "bench", model, "--here", "--threads", std::to_string(threads),
-                    "--prompt", std::to_string(flags.prompt), "--generate",
-                    std::to_string(flags.generate), "--repeats", std::to_string(flags.repeats)},
-      .environment = runner_environment(settings),
-      .on_stdout = [&](const std::string& line) { output += line + "\n"; },
-      .on_stderr = {}};
+  std::vector<std::string> arguments = {program_path(),
+                                        "bench",
+                                        "--here",
+                                        "--threads",
+                                        std::to_string(threads),
+                                        "--prompt",
+                                        std::to_string(flags.prompt),
+                                        "--generate",
+                                        std::to_string(flags.generate),
+                                        "--repeats",
+                                        std::to_string(flags.repeats)};
+  std::ranges::move(model_arguments(flags, model), std::back_inserter(arguments));
+  SubprocessOptions options{.arguments = std::move(arguments),
+                            .environment = runner_environment(settings),
+                            .on_stdout = [&](const std::string& line) { output += line + "\n"; },
+                            .on_stderr = {}};
   EXO_TRY(Subprocess child, Subprocess::start(std::move(options)));
   const ExitStatus status = child.wait();
   if (!status.ok()) {
@@ -48,18 +81,50 @@ Result<BenchResult> measure_in_child(const BenchFlags& flags, const std::filesys
 }
 
 int measure_here(const BenchFlags& flags, const Context& context) {
-  const auto result = measure({.model = flags.model,
-                               .threads = flags.threads.front(),
-                               .prompt_tokens = flags.prompt,
-                               .generated_tokens = flags.generate,
-                               .repeats = flags.repeats},
-                              context.settings);
+  const auto result = measure(
+      {.model = flags.model,
+       .synthetic = is_synthetic(flags) ? std::optional(synthetic_options(flags)) : std::nullopt,
+       .threads = flags.threads.front(),
+       .prompt_tokens = flags.prompt,
+       .generated_tokens = flags.generate,
+       .repeats = flags.repeats},
+      context.settings);
   if (!result) return report(result.error());
   fmt::print("{}\n", dump_json(to_json(*result)));
   return 0;
 }
 
+// Errors: kInvalidInput: flags that do not go together.
+Result<void> check_flags(const BenchFlags& flags) {
+  if (flags.model.empty() && !is_synthetic(flags)) {
+    return fail(ErrorCode::kInvalidInput,
+                "name a model, or give --synthetic CONFIG.json to measure a random one");
+  }
+  if (!flags.model.empty() && is_synthetic(flags))
+    return fail(ErrorCode::kInvalidInput, "give either a model or --synthetic, not both");
+  if (!is_synthetic(flags) &&
+      (flags.layers > 0 || !flags.quantization.empty() || !flags.write.empty())) {
+    return fail(ErrorCode::kInvalidInput,
+                "--layers, --quantization and --write go with --synthetic CONFIG.json");
+  }
+  if (is_synthetic(flags)) {
+    EXO_TRY(make_synthetic(synthetic_options(flags)));
+  }
+  return {};
+}
+
+int write_model(const BenchFlags& flags) {
+  const auto checkpoint = make_synthetic(synthetic_options(flags));
+  if (!checkpoint) return report(checkpoint.error());
+  const auto written = write_synthetic(**checkpoint, flags.write);
+  if (!written) return report(written.error());
+  fmt::print("wrote {}\n", flags.write);
+  return 0;
+}
+
 int bench_model(const Invocation& invocation, BenchFlags flags) {
+  if (const auto fit = check_flags(flags); !fit) return report(fit.error());
+  if (!flags.write.empty()) return write_model(flags);
   const auto context = open_context(invocation);
   if (!context) return report(context.error());
   if (flags.threads.empty()) {
@@ -67,7 +132,8 @@ int bench_model(const Invocation& invocation, BenchFlags flags) {
                                                     : kernels::default_thread_count()};
   }
   if (flags.here) return measure_here(flags, *context);
-  const auto model = model_path(*context, flags.model);
+  const auto model =
+      is_synthetic(flags) ? Result<std::filesystem::path>() : model_path(*context, flags.model);
   if (!model) return report(model.error());
   std::vector<BenchResult> results;
   for (const std::size_t threads : flags.threads) {
@@ -106,6 +172,8 @@ Json to_json(const BenchResult& result) {
           {"bytes_per_token", result.bytes_per_token},
           {"bandwidth_bytes_per_s", result.bandwidth_bytes_per_s},
           {"bandwidth_share", result.bandwidth_share},
+          {"arithmetic_per_s", result.arithmetic_per_s},
+          {"prefill_share", result.prefill_share},
           {"weight_bytes", result.weight_bytes},
           {"cache_bytes", result.cache_bytes}};
 }
@@ -126,22 +194,27 @@ Result<BenchResult> bench_result_from(const Json& json) {
   EXO_TRY(result.bytes_per_token, whole("bytes_per_token"));
   EXO_TRY(result.bandwidth_bytes_per_s, number_of(json, "bandwidth_bytes_per_s"));
   EXO_TRY(result.bandwidth_share, number_of(json, "bandwidth_share"));
+  EXO_TRY(result.arithmetic_per_s, number_of(json, "arithmetic_per_s"));
+  EXO_TRY(result.prefill_share, number_of(json, "prefill_share"));
   EXO_TRY(result.weight_bytes, whole("weight_bytes"));
   EXO_TRY(result.cache_bytes, whole("cache_bytes"));
   return result;
 }
 
 std::string bench_table(const std::vector<BenchResult>& results) {
-  std::string table =
-      fmt::format("{:>7}  {:>12}  {:>12}  {:>8}  {:>11}  {:>10}  {:>11}  {:>9}  {:>6}\n", "threads",
-                  "prefill t/s", "decode t/s", "load s", "to 1st tok", "peak anon", "bytes/token",
-                  "read B/s", "share");
+  std::string table = fmt::format(
+      "{:>7}  {:>12}  {:>12}  {:>8}  {:>11}  {:>10}  {:>11}  {:>9}  {:>6}  {:>8}  {:>6}\n",
+      "threads", "prefill t/s", "decode t/s", "load s", "to 1st tok", "peak anon", "bytes/token",
+      "read B/s", "share", "MAC/s", "share");
   for (const BenchResult& r : results) {
     table += fmt::format(
-        "{:>7}  {:>12.1f}  {:>12.1f}  {:>8.3f}  {:>9.3f} s  {:>10}  {:>11}  {:>9}  {:>5.0f}%\n",
+        "{:>7}  {:>12.1f}  {:>12.1f}  {:>8.3f}  {:>9.3f} s  {:>10}  {:>11}  {:>9}  {:>5.0f}%  "
+        "{:>6.0f} G  "
+        "{:>5.0f}%\n",
         r.threads, r.prefill_tokens_per_s, r.decode_tokens_per_s, r.load_s, r.first_token_s,
         human_bytes(r.peak_anonymous_bytes), human_bytes(r.bytes_per_token),
-        human_bytes(static_cast<std::uint64_t>(r.bandwidth_bytes_per_s)), r.bandwidth_share * 100);
+        human_bytes(static_cast<std::uint64_t>(r.bandwidth_bytes_per_s)), r.bandwidth_share * 100,
+        r.arithmetic_per_s * 1e-9, r.prefill_share * 100);
   }
   return table;
 }
@@ -151,7 +224,14 @@ void add_bench(CommandTree& tree) {
   Invocation& invocation = tree.invocation();
   constexpr std::size_t kMost = std::size_t{1} << 20;
   tree.add("bench", "Measure how fast a model runs on this machine")
-      .required("MODEL", flags->model, "a model of the store, a .gguf file or a directory")
+      .text("MODEL", flags->model, "a model of the store, a .gguf file or a directory")
+      .text("--synthetic", flags->synthetic,
+            "a config.json: measure a random model of its shape instead")
+      .count("--layers", flags->layers, {1, 4096}, "layers of the random model, to make it smaller")
+      .text("--quantization", flags->quantization,
+            "its weights: affine-4-64 (the default), affine-8-64, q8_0, q4_k, bf16, …")
+      .text("--write", flags->write,
+            "save the random model to this directory, as safetensors or GGUF, and measure nothing")
       .counts("--threads", flags->threads, {1, 1024}, "thread counts to measure, as 1,2")
       .count("--prompt", flags->prompt, {1, kMost}, "tokens of the prompt")
       .count("--generate", flags->generate, {1, kMost}, "tokens to generate")
@@ -162,12 +242,14 @@ void add_bench(CommandTree& tree) {
       .footer(
           "Each thread count runs in a process of its own. 'to 1st tok' runs from the start of "
           "loading to\n"
-          "the first token after the prompt; 'share' is the part of the memory's read bandwidth, "
-          "measured "
-          "in\nthe same run, that decoding uses.\n\n"
+          "the first token after the prompt. The first 'share' is the part of the memory's read\n"
+          "bandwidth that decoding uses, the second that of the processor's multiply-adds per "
+          "second "
+          "(MAC/s)\nthat the prompt uses; both are measured in the same run.\n\n"
           "Examples:\n"
           "  exo bench smollm2 --threads 1,2\n"
-          "  exo bench model.gguf --prompt 2048 --generate 128 --json")
+          "  exo bench model.gguf --prompt 2048 --generate 128 --json\n"
+          "  exo bench --synthetic config.json --layers 8 --quantization q4_k")
       .runs([&invocation, flags] { return bench_model(invocation, *flags); });
 }
 

@@ -10,6 +10,8 @@
 #include "app/process.h"
 #include "core/clock.h"
 #include "engine/engine.h"
+#include "engine/footprint.h"
+#include "engine/weight_loader.h"
 #include "kernels/bandwidth.h"
 #include "kernels/thread_pool.h"
 #include "models/checkpoint.h"
@@ -40,6 +42,27 @@ class PeakMemory {
   std::atomic<std::uint64_t> peak_ = 0;
   std::jthread thread_;
 };
+
+// What a token of the prompt multiplies: so many weights, most of them in this encoding.
+struct Workload {
+  std::size_t layer_weights = 0;
+  kernels::Encoding encoding = {};
+};
+
+Result<Workload> workload_of(const models::Checkpoint& checkpoint) {
+  EXO_TRY(const engine::Footprint footprint, engine::footprint(checkpoint, {}));
+  Workload workload{.layer_weights = footprint.layer_weights};
+  std::size_t most = 0;
+  for (const engine::StoredMatrix& matrix : footprint.matrices) {
+    std::size_t same = 0;
+    for (const engine::StoredMatrix& other : footprint.matrices)
+      if (other.format == matrix.format) same += other.rows * other.cols;
+    if (same <= most) continue;
+    most = same;
+    EXO_TRY(workload.encoding, engine::tile_encoding(matrix.format));
+  }
+  return workload;
+}
 
 // Ids of an ordinary prompt are not needed: any ids cost the same. They avoid the first ones, which
 // are special.
@@ -100,11 +123,14 @@ Result<BenchResult> measure(const BenchOptions& options, const Settings& setting
   const auto started = clock.now();
   kernels::ThreadPool pool({.threads = options.threads, .cpus = settings.cpus});
   std::unique_ptr<engine::Model> model;
+  Workload workload;
   {
-    EXO_TRY(const auto checkpoint, models::open_checkpoint(options.model));
+    EXO_TRY(const auto checkpoint, options.synthetic ? make_synthetic(*options.synthetic)
+                                                     : models::open_checkpoint(options.model));
     EXO_TRY(model, engine::Model::load(*checkpoint, pool, {.precision = precision_of(settings)}));
+    result.load_s = seconds_between(started, clock.now());
+    EXO_TRY(workload, workload_of(*checkpoint));
   }
-  result.load_s = seconds_between(started, clock.now());
   const auto prompt = prompt_ids(options.prompt_tokens, model->info().vocab_size);
   {
     const auto sequence = model->make_sequence();
@@ -127,6 +153,10 @@ Result<BenchResult> measure(const BenchOptions& options, const Settings& setting
   EXO_TRY(result.bandwidth_bytes_per_s, kernels::measure_read_bandwidth(pool));
   result.bandwidth_share = static_cast<double>(result.bytes_per_token) *
                            result.decode_tokens_per_s / result.bandwidth_bytes_per_s;
+  EXO_TRY(result.arithmetic_per_s,
+          kernels::measure_arithmetic(pool, workload.encoding, precision_of(settings)));
+  result.prefill_share = static_cast<double>(workload.layer_weights) * result.prefill_tokens_per_s /
+                         result.arithmetic_per_s;
   return result;
 }
 

@@ -17,7 +17,9 @@ const BenchResult kResult{.threads = 2,
                           .cache_bytes = 10000000,
                           .bytes_per_token = 100000000,
                           .bandwidth_bytes_per_s = 34e9,
-                          .bandwidth_share = 0.85};
+                          .bandwidth_share = 0.85,
+                          .arithmetic_per_s = 400e9,
+                          .prefill_share = 0.5};
 
 TEST(Bench, AResultSurvivesItsJson) {
   const auto back = bench_result_from(parse_json(dump_json(to_json(kResult))).value());

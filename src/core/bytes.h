@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <span>
+#include <string_view>
 
 namespace exo {
 
@@ -34,6 +35,10 @@ template <typename T>
 std::optional<T> read_at(std::span<const std::byte> bytes, std::size_t offset) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
   return load<T>(bytes.data() + offset);
+}
+
+inline std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
 // a + b and a · b of sizes that came from outside, or nothing on overflow.

@@ -6,7 +6,6 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "core/descriptor.h"
 #include "core/id.h"
 
 namespace exo {
@@ -38,16 +37,22 @@ Result<void> make_directories(const std::filesystem::path& path) {
   return {};
 }
 
+Result<Descriptor> create_file(const std::filesystem::path& path, unsigned mode) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
+  if (file.get() < 0) return fail_errno(errno, "cannot create the file", path);
+  return file;
+}
+
 Result<void> write_file(const std::filesystem::path& path, std::string_view content,
                         unsigned mode) {
   if (path.has_parent_path()) EXO_TRY(make_directories(path.parent_path()));
   const std::string temporary = path.string() + ".tmp-" + random_hex(8);
   Result<void> result;
   {
-    const Descriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-    if (file.get() < 0) return fail_errno(errno, "cannot create the file", path);
-    result = write_all(file.get(), content, path);
-    if (result && ::fsync(file.get()) != 0)
+    const auto file = create_file(temporary, mode);
+    if (!file) return fail(file.error().code, file.error().message, path);
+    result = write_all(file->get(), content, path);
+    if (result && ::fsync(file->get()) != 0)
       result = fail_errno(errno, "cannot write the file", path);
   }
   if (result && ::rename(temporary.c_str(), path.c_str()) != 0) {

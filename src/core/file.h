@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "core/descriptor.h"
 #include "core/result.h"
 
 namespace exo {
@@ -18,6 +19,9 @@ Result<std::string> read_file(const std::filesystem::path& path, std::size_t max
 // created. `mode` as chmod. Errors: kPermission, kNoSpace, kIo; the old file stays as it was.
 Result<void> write_file(const std::filesystem::path& path, std::string_view content,
                         unsigned mode = 0644);
+
+// A new, empty file, open for writing. Errors: kAlreadyExists or another of fail_errno().
+Result<Descriptor> create_file(const std::filesystem::path& path, unsigned mode = 0644);
 
 // Creates `path` and its parents. Errors: kPermission, kNoSpace, kIo.
 Result<void> make_directories(const std::filesystem::path& path);

@@ -1,7 +1,5 @@
-// The starter model against its peer and against itself: greedy choices in exact precision,
-// perplexity in fast.
+// The starter model against its peer: greedy choices in exact precision.
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <memory>
@@ -80,38 +78,7 @@ TEST_F(StarterModel, ExactChoosesThePeersTokenWhereverThePeerIsSure) {
   std::printf("%zu positions where the peer is sure, %zu where it is not, %zu exceptions\n", sure,
               unsure, exceptions);
   EXPECT_GE(sure, 1000U);
-  // Seen: 3. The deviation is that of the two best ids only, and a third one may be the best in
-  // f32.
-  EXPECT_LE(against_a_sure_peer, 3U);
-}
-
-double perplexity(Model& model, std::span<const std::uint32_t> ids) {
-  const auto logits = all_logits(model, ids);
-  const std::size_t vocabulary = model.info().vocab_size;
-  double sum = 0;
-  for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
-    const auto row = std::span(logits).subspan(i * vocabulary, vocabulary);
-    const double max = *std::ranges::max_element(row);
-    double total = 0;
-    for (const float logit : row) total += std::exp(logit - max);
-    sum += max + std::log(total) - row[ids[i + 1]];
-  }
-  return std::exp(sum / static_cast<double>(ids.size() - 1));
-}
-
-TEST_F(StarterModel, FastPerplexityIsWithinOnePercentOfExact) {
-  const auto tokenizer = Tokenizer::open(checkpoint_->tokenizer_json().value());
-  ASSERT_TRUE(tokenizer) << to_string(tokenizer.error());
-  const auto ids = tokenizer->encode(golden("text.txt"));
-  ASSERT_TRUE(ids);
-  const double exact = perplexity(*load(Precision::kExact), *ids),
-               fast = perplexity(*load(Precision::kFast), *ids);
-  std::printf("perplexity over %zu tokens: exact %.4f, fast %.4f (%+.3f %%)\n", ids->size(), exact,
-              fast, (fast / exact - 1) * 100);
-  EXPECT_GT(exact, 2);
-  EXPECT_LT(exact, 50);
-  // Seen: +0.53 %. The goal is 0.3 %; docs/performance.md says what is known about the rest.
-  EXPECT_NEAR(fast / exact, 1, 0.01);
+  EXPECT_EQ(against_a_sure_peer, 0U);
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <utility>
 #include <variant>
 
@@ -28,9 +29,9 @@ class Counter {
     auto encoding = tile_encoding(view.format);
     if (!encoding) return fail(encoding.error().code, encoding.error().message, module.name);
     const std::size_t bytes = kernels::packed_bytes(*encoding, module.rows, module.cols);
-    const std::size_t biases = module.bias ? module.rows : 0;
-    weights_ += bytes + biases * sizeof(float);
-    parameters_ += module.rows * module.cols + biases;
+    weights_ += bytes;
+    parameters_ += module.rows * module.cols;
+    if (module.bias) vector(module.name + ".bias", module.rows);
     matrices_.push_back({.name = module.name,
                          .format = view.format,
                          .rows = module.rows,
@@ -39,9 +40,10 @@ class Counter {
     return bytes;
   }
 
-  void norm(std::size_t size) {
+  void vector(const std::string& name, std::size_t size) {
     weights_ += size * sizeof(float);
     parameters_ += size;
+    vectors_.push_back({.name = name, .size = size});
   }
 
   Result<void> linears(std::initializer_list<const LinearSpec*> modules) {
@@ -53,12 +55,12 @@ class Counter {
 
   void norms(std::size_t size, std::initializer_list<const std::optional<NormSpec>*> specs) {
     for (const auto* spec : specs)
-      if (*spec) norm(size);
+      if (*spec) vector((*spec)->tensor, size);
   }
 
   Result<void> layer(const LayerSpec& spec, std::size_t hidden) {
-    norm(hidden);
-    norm(hidden);
+    vector(spec.mixer_norm.tensor, hidden);
+    vector(spec.feed_forward_norm.tensor, hidden);
     norms(hidden, {&spec.mixer_post_norm, &spec.feed_forward_post_norm});
     EXO_TRY(
         std::visit(Overloaded{[&](const AttentionSpec& a) { return attention(a); }}, spec.mixer));
@@ -76,7 +78,9 @@ class Counter {
 
   std::size_t weights() const { return weights_; }
   std::size_t parameters() const { return parameters_; }
+  std::span<const StoredMatrix> matrices() const { return matrices_; }
   std::vector<StoredMatrix> take_matrices() { return std::move(matrices_); }
+  std::vector<StoredVector> take_vectors() { return std::move(vectors_); }
   std::size_t cache_bytes_per_position() const {
     return KvCache(shapes_, kv_type_, 1).bytes_per_position();
   }
@@ -95,6 +99,7 @@ class Counter {
   kernels::FloatType kv_type_;
   std::size_t weights_ = 0, parameters_ = 0;
   std::vector<StoredMatrix> matrices_;
+  std::vector<StoredVector> vectors_;
   std::vector<KvShape> shapes_;
 };
 
@@ -111,7 +116,10 @@ Result<Footprint> footprint(const models::Checkpoint& checkpoint, const LoadOpti
   for (const LayerSpec& layer : spec.layers) {
     EXO_TRY(counter.layer(layer, spec.hidden_size));
   }
-  counter.norm(spec.hidden_size);
+  std::size_t layer_weights = 0;
+  for (const StoredMatrix& matrix : counter.matrices().subspan(1))
+    layer_weights += matrix.rows * matrix.cols;
+  counter.vector(spec.final_norm.tensor, spec.hidden_size);
   if (spec.head) {
     EXO_TRY(counter.linear(*spec.head));
   }
@@ -125,7 +133,9 @@ Result<Footprint> footprint(const models::Checkpoint& checkpoint, const LoadOpti
                              .kv_bytes_per_token = counter.cache_bytes_per_position()},
                    .cache_bytes = counter.cache_bytes(spec.context_length),
                    .parameters = counter.parameters(),
-                   .matrices = counter.take_matrices()};
+                   .layer_weights = layer_weights,
+                   .matrices = counter.take_matrices(),
+                   .vectors = counter.take_vectors()};
 }
 
 }  // namespace exo::engine

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <memory>
 #include <sys/mman.h>
+#include <vector>
 
 #include "kernels/bandwidth_parts.h"
+#include "kernels/pack.h"
 
 namespace exo::kernels {
 namespace {
@@ -49,6 +51,24 @@ Result<double> measure_read_bandwidth(ThreadPool& pool, std::size_t bytes, int r
     });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     best = std::max(best, static_cast<double>(total) / seconds.count());
+  }
+  return best;
+}
+
+Result<double> measure_arithmetic(ThreadPool& pool, const Encoding& encoding, Precision precision,
+                                  int repeats) {
+  constexpr std::size_t kRows = 512, kCols = 1024, kCount = 512;
+  EXO_TRY(const Matrix matrix, zero_matrix(encoding, kRows, kCols));
+  std::vector<float> x(kCount * kCols), y(kCount * kRows);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i % 251) - 125;
+  Activations activations;
+  prepare(activations, x.data(), kCount, kCols, kCols, encoding, precision, pool);
+  double best = 0;
+  for (int repeat = 0; repeat < repeats; ++repeat) {
+    const auto start = std::chrono::steady_clock::now();
+    multiply(matrix, activations, y.data(), kRows, pool);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    best = std::max(best, static_cast<double>(kRows * kCols * kCount) / seconds.count());
   }
   return best;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "core/result.h"
+#include "kernels/multiply.h"
 #include "kernels/thread_pool.h"
 
 namespace exo::kernels {
@@ -12,5 +13,10 @@ namespace exo::kernels {
 // `bytes`. Errors: kNoSpace.
 Result<double> measure_read_bandwidth(ThreadPool& pool, std::size_t bytes = std::size_t{512} << 20,
                                       int repeats = 5);
+
+// Multiply-adds per second of the product of many rows of activations with tiles of `encoding` that
+// stay in the caches: what prefill could reach; best of `repeats`. Errors: kNoSpace.
+Result<double> measure_arithmetic(ThreadPool& pool, const Encoding& encoding, Precision precision,
+                                  int repeats = 5);
 
 }  // namespace exo::kernels

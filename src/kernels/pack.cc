@@ -269,6 +269,11 @@ Result<Matrix> pack(std::span<const RowSource> sources, Arrangement arrangement,
   return pack(sources, arrangement, pool, [](std::size_t, std::size_t, std::size_t) {});
 }
 
+Result<Matrix> zero_matrix(const Encoding& encoding, std::size_t rows, std::size_t cols) {
+  const RowSource source{.encoding = encoding, .rows = rows, .cols = cols};
+  return empty_matrix(std::span(&source, 1), Arrangement::kStacked);
+}
+
 std::size_t packed_bytes(const Encoding& encoding, std::size_t rows, std::size_t cols) {
   const std::size_t tile_rows = tile_rows_of(active_isa());
   return divide_up(rows, tile_rows) * tile_layout(encoding, cols, tile_rows).tile_bytes;

@@ -68,6 +68,9 @@ Result<Matrix> pack(
     FunctionRef<void(std::size_t source, std::size_t begin, std::size_t end)> consumed);
 Result<Matrix> pack(std::span<const RowSource> sources, Arrangement arrangement, ThreadPool& pool);
 
+// Tiles of one source of [rows, cols] whose bytes are all zero, for measurements. Errors: kNoSpace.
+Result<Matrix> zero_matrix(const Encoding& encoding, std::size_t rows, std::size_t cols);
+
 // Bytes of the tiles that pack() makes of one source of [rows, cols] for the active ISA.
 std::size_t packed_bytes(const Encoding& encoding, std::size_t rows, std::size_t cols);
 

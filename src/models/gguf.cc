@@ -1,7 +1,6 @@
 #include "models/gguf.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <fmt/format.h>
 #include <optional>
@@ -13,31 +12,9 @@
 namespace exo::models {
 namespace {
 
-constexpr std::uint32_t kMagic = 0x46554747;
 constexpr std::size_t kSmallestTensorRecord = 25, kSmallestPair = 14;
 constexpr std::size_t kMaxNameBytes = 63;
 constexpr std::uint32_t kMaxDimensions = 4;
-
-constexpr std::array kTypes = {
-    GgufType{0, "F32", 1, 4},         GgufType{1, "F16", 1, 2},
-    GgufType{2, "Q4_0", 32, 18},      GgufType{3, "Q4_1", 32, 20},
-    GgufType{6, "Q5_0", 32, 22},      GgufType{7, "Q5_1", 32, 24},
-    GgufType{8, "Q8_0", 32, 34},      GgufType{9, "Q8_1", 32, 36},
-    GgufType{10, "Q2_K", 256, 84},    GgufType{11, "Q3_K", 256, 110},
-    GgufType{12, "Q4_K", 256, 144},   GgufType{13, "Q5_K", 256, 176},
-    GgufType{14, "Q6_K", 256, 210},   GgufType{15, "Q8_K", 256, 292},
-    GgufType{16, "IQ2_XXS", 256, 66}, GgufType{17, "IQ2_XS", 256, 74},
-    GgufType{18, "IQ3_XXS", 256, 98}, GgufType{19, "IQ1_S", 256, 50},
-    GgufType{20, "IQ4_NL", 32, 18},   GgufType{21, "IQ3_S", 256, 110},
-    GgufType{22, "IQ2_S", 256, 82},   GgufType{23, "IQ4_XS", 256, 136},
-    GgufType{24, "I8", 1, 1},         GgufType{25, "I16", 1, 2},
-    GgufType{26, "I32", 1, 4},        GgufType{27, "I64", 1, 8},
-    GgufType{28, "F64", 1, 8},        GgufType{29, "IQ1_M", 256, 56},
-    GgufType{30, "BF16", 1, 2},       GgufType{34, "TQ1_0", 256, 54},
-    GgufType{35, "TQ2_0", 256, 66},   GgufType{39, "MXFP4", 32, 17},
-    GgufType{40, "NVFP4", 64, 36},    GgufType{41, "Q1_0", 128, 18},
-    GgufType{42, "Q2_0", 64, 18},
-};
 
 // A tensor record as the header has it, before the data section is known.
 struct Record {
@@ -52,7 +29,7 @@ class HeaderReader {
 
   Result<std::pair<GgufMetadata, std::vector<Record>>> read() {
     EXO_TRY(const auto magic, take<std::uint32_t>());
-    if (magic != kMagic) return fail(ErrorCode::kInvalidInput, "not a GGUF file", path_);
+    if (magic != kGgufMagic) return fail(ErrorCode::kInvalidInput, "not a GGUF file", path_);
     EXO_TRY(const auto version, take<std::uint32_t>());
     if ((version & 0xffffU) == 0)
       return fail(ErrorCode::kUnsupported, "a big-endian GGUF file cannot be read here", path_);
@@ -143,7 +120,7 @@ class HeaderReader {
 };
 
 Result<std::uint64_t> alignment_of(const GgufMetadata& metadata) {
-  if (!metadata.has("general.alignment")) return 32;
+  if (!metadata.has("general.alignment")) return kGgufAlignment;
   const auto alignment = metadata.integer("general.alignment");
   if (!alignment || *alignment < 1 || *alignment > 65536 ||
       !std::has_single_bit(static_cast<std::uint64_t>(*alignment))) {
@@ -192,13 +169,6 @@ Result<std::map<std::string, GgufTensor, std::less<>>> place(const MappedFile& f
 }
 
 }  // namespace
-
-const GgufType* gguf_type(std::uint32_t number) {
-  for (const GgufType& type : kTypes) {
-    if (type.number == number) return &type;
-  }
-  return nullptr;
-}
 
 Result<GgufFile> GgufFile::open(const std::filesystem::path& path) {
   EXO_TRY(MappedFile file, MappedFile::open(path));

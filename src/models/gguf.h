@@ -15,17 +15,13 @@
 #include "core/result.h"
 #include "models/checkpoint.h"
 #include "models/gguf_metadata.h"
+#include "models/gguf_types.h"
 #include "models/mapped_file.h"
 
 namespace exo::models {
 
-struct GgufType {
-  std::uint32_t number = 0;
-  const char* name = "";
-  std::size_t block = 1, bytes = 0;  // elements and bytes of a block
-};
-// The type of a number of gguf.md 2.1; nullptr for a removed or unknown one.
-const GgufType* gguf_type(std::uint32_t number);
+inline constexpr std::uint32_t kGgufMagic = 0x46554747;  // "GGUF"
+inline constexpr std::uint64_t kGgufAlignment = 32;      // where the file does not say
 
 struct GgufTensor {
   const GgufType* type = nullptr;

@@ -1,6 +1,5 @@
 // A GGUF model as a Checkpoint: Hugging Face names and row order over the file's own.
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <fmt/format.h>
 #include <optional>
@@ -19,35 +18,6 @@
 
 namespace exo::models {
 namespace {
-
-std::optional<WeightFormat> weight_format(const GgufType& type) {
-  using Kind = WeightFormat::Kind;
-  struct Named {
-    std::string_view name;
-    WeightFormat format;
-  };
-  constexpr std::array kFormats = {
-      Named{"F32", {.kind = Kind::kDense, .type = DType::kF32}},
-      Named{"F16", {.kind = Kind::kDense, .type = DType::kF16}},
-      Named{"BF16", {.kind = Kind::kDense, .type = DType::kBf16}},
-      Named{"Q4_0", {.kind = Kind::kQ4_0}},
-      Named{"Q4_1", {.kind = Kind::kQ4_1}},
-      Named{"Q5_0", {.kind = Kind::kQ5_0}},
-      Named{"Q5_1", {.kind = Kind::kQ5_1}},
-      Named{"Q8_0", {.kind = Kind::kQ8_0}},
-      Named{"Q2_K", {.kind = Kind::kQ2K}},
-      Named{"Q3_K", {.kind = Kind::kQ3K}},
-      Named{"Q4_K", {.kind = Kind::kQ4K}},
-      Named{"Q5_K", {.kind = Kind::kQ5K}},
-      Named{"Q6_K", {.kind = Kind::kQ6K}},
-      Named{"IQ4_NL", {.kind = Kind::kIq4Nl}},
-      Named{"IQ4_XS", {.kind = Kind::kIq4Xs}},
-      Named{"MXFP4", {.kind = Kind::kMxfp4}},
-      Named{"NVFP4", {.kind = Kind::kNvfp4}},
-  };
-  const auto found = std::ranges::find(kFormats, std::string_view(type.name), &Named::name);
-  return found == kFormats.end() ? std::nullopt : std::optional(found->format);
-}
 
 // gguf.md 4.2: Hugging Face row h·D + s·D/2 + i is row h·D + 2i + s of the file.
 std::vector<std::uint32_t> interleaved_rows(std::size_t rows, std::size_t head_dim) {
