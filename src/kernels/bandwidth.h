@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "core/result.h"
 #include "kernels/multiply.h"
@@ -9,8 +10,24 @@
 
 namespace exo::kernels {
 
-// Bytes per second at which `pool` reads memory that is in no cache; best of `repeats` passes over
-// `bytes`. Errors: kNoSpace.
+// Reads memory that is in no cache, each worker its own share. Borrows the pool.
+class ReadBandwidth {
+ public:
+  // Errors: kNoSpace; kInvalidInput: too few bytes.
+  static Result<ReadBandwidth> make(ThreadPool& pool, std::size_t bytes = std::size_t{512} << 20);
+  ReadBandwidth(ReadBandwidth&&) noexcept;
+  ~ReadBandwidth();
+
+  // Bytes per second of `passes` passes together, so that a lucky moment does not count.
+  double measure(int passes);
+
+ private:
+  struct State;
+  explicit ReadBandwidth(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// The best of several measurements.
 Result<double> measure_read_bandwidth(ThreadPool& pool, std::size_t bytes = std::size_t{512} << 20,
                                       int repeats = 5);
 

@@ -80,7 +80,6 @@ struct Simd {
   using Floats = __m256;
   static constexpr std::size_t kRows = 8;
   static constexpr int kMostRows = 4;
-  static constexpr std::size_t kPrefetch = 0;
 
   EXO_INLINE Floats zero() { return _mm256_setzero_ps(); }
   EXO_INLINE Floats set1(float x) { return _mm256_set1_ps(x); }

@@ -84,9 +84,6 @@ struct Simd {
   using Floats = __m512;
   static constexpr std::size_t kRows = 16;
   static constexpr int kMostRows = 8;  // rows of activations at once
-  // How far ahead of use the tile is fetched: two to three blocks more than the prefetcher of the
-  // processor runs ahead.
-  static constexpr std::size_t kPrefetch = 3072;
 
   EXO_INLINE Floats zero() { return _mm512_setzero_ps(); }
   EXO_INLINE Floats set1(float x) { return _mm512_set1_ps(x); }

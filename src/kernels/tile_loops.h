@@ -172,13 +172,6 @@ struct ExactSums {
   Floats acc[kCount], dot[kCount];
 };
 
-template <typename Simd, int kBits>
-EXO_INLINE void prefetch_block(const std::byte* codes) {
-  if constexpr (Simd::kPrefetch == 0) return;
-  for (std::size_t line = 0; line < Simd::kRows * kBits * 4; line += 64)
-    _mm_prefetch(reinterpret_cast<const char*>(codes + Simd::kPrefetch + line), _MM_HINT_T0);
-}
-
 EXO_INLINE const std::byte* end_of(const TileView& tile) {
   const TileLayout& layout = *tile.layout;
   return tile.data + layout.padded_cols / layout.chunk_cols * layout.chunk_bytes;
@@ -205,7 +198,6 @@ EXO_INLINE void grouped_rows(const TileView& tile, const ActivationView& x, std:
         typename Simd::Ints v[kQuads];
         sums.start();
         for (std::size_t b = 0; b < blocks; ++b, codes += kBlockBytes) {
-          prefetch_block<Simd, F::kBits>(codes);
           Simd::template load_values<F>(codes, v);
           sums.template add<F::kHalfBlocks ? 4 : 8>(v);
         }
