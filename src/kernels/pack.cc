@@ -7,32 +7,58 @@
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "core/bytes.h"
 #include "core/check.h"
 #include "kernels/isa.h"
+#include "kernels/pack_block.h"
 #include "kernels/row_reader.h"
 #include "kernels/tile_layout.h"
+#include "kernels/transpose_words.h"
 #include "kernels/vector_ops.h"
 
 namespace exo::kernels {
 namespace {
 
-constexpr std::size_t kMaxTileRows = 16;
-constexpr std::size_t kQuads = kBlockColumns / 4;
+constexpr Variants<PackBlockFn> pack_16_rows{.scalar = scalar::pack_16_rows,
+                                             EXO_X86(.avx512 = avx512::pack_16_rows)};
 
 std::size_t tile_rows_of(Isa isa) { return isa == Isa::kAvx2 ? 8 : 16; }
 
-bool is_finite(FloatType type, const std::byte* number) {
+template <typename T>
+bool all_finite(const std::byte* numbers, std::size_t count, T exponent) {
+  bool finite = true;
+  for (std::size_t i = 0; i < count; ++i)
+    finite &= (exo::load<T>(numbers + i * sizeof(T)) & exponent) != exponent;
+  return finite;
+}
+
+bool all_finite(FloatType type, const std::byte* numbers, std::size_t count) {
   switch (type) {
     case FloatType::kF32:
-      return (exo::load<std::uint32_t>(number) & 0x7f800000U) != 0x7f800000U;
+      return all_finite<std::uint32_t>(numbers, count, 0x7f800000U);
     case FloatType::kF16:
-      return (exo::load<std::uint16_t>(number) & 0x7c00U) != 0x7c00U;
+      return all_finite<std::uint16_t>(numbers, count, 0x7c00U);
     case FloatType::kBf16:
-      return (exo::load<std::uint16_t>(number) & 0x7f80U) != 0x7f80U;
+      return all_finite<std::uint16_t>(numbers, count, 0x7f80U);
   }
   return false;
+}
+
+// to[lane] = element `index` of each lane's own run of `count` elements.
+template <typename T>
+void gather(const std::byte* runs, std::size_t count, std::size_t index, std::size_t lanes,
+            std::byte* to) {
+  for (std::size_t lane = 0; lane < lanes; ++lane)
+    std::memcpy(to + lane * sizeof(T), runs + (lane * count + index) * sizeof(T), sizeof(T));
+}
+
+void gather(std::size_t size, const std::byte* runs, std::size_t count, std::size_t index,
+            std::size_t lanes, std::byte* to) {
+  if (size == 1) return gather<std::uint8_t>(runs, count, index, lanes, to);
+  if (size == 2) return gather<std::uint16_t>(runs, count, index, lanes, to);
+  gather<std::uint32_t>(runs, count, index, lanes, to);
 }
 
 // Packs one tile; the source's rows of its lanes are looked up once.
@@ -44,9 +70,11 @@ class TilePacker {
         layout_(layout),
         tile_(tile),
         lanes_(std::min(layout.tile_rows, source.rows - first_row)) {
+    const std::size_t stride = row_bytes(source);
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
       const std::size_t row = first_row + lane;
       rows_[lane] = source.row_map.empty() ? row : source.row_map[row];
+      row_data_[lane] = source.codes + rows_[lane] * stride;
     }
   }
 
@@ -57,10 +85,8 @@ class TilePacker {
     if (encoding.scales == Encoding::Scales::kTwoLevel) {
       for (std::size_t block = 0; block < source_.cols / kSuperBlock; ++block)
         if (!pack_super_scales(block)) return false;
-    } else {
-      for (std::size_t group = 0; group < divide_up<std::size_t>(source_.cols, encoding.group_size);
-           ++group)
-        if (!pack_scales(group)) return false;
+    } else if (!pack_scales()) {
+      return false;
     }
     for (std::size_t block = 0; block < source_.cols / kBlockColumns; ++block)
       if (!pack_codes(block)) return false;
@@ -69,41 +95,81 @@ class TilePacker {
 
  private:
   bool pack_dense() {
-    const std::size_t size = size_of(source_.encoding.type), stride = row_bytes(source_);
+    const FloatType type = source_.encoding.type;
+    const std::size_t whole = source_.cols * size_of(type) / 32 * 32;
+    for (std::size_t lane = 0; lane < lanes_; ++lane)
+      if (!all_finite(type, row_data_[lane], source_.cols)) return false;
+    for (std::size_t at = 0; at < whole; at += 32) pack_words(at);
+    for (std::size_t col = whole / size_of(type); col < source_.cols; ++col) pack_column(col);
+    return true;
+  }
+
+  // The 32 bytes of every row that begin at `at`.
+  void pack_words(std::size_t at) {
+    alignas(64) static constexpr std::byte kNothing[32] = {};
+    const std::size_t rows = layout_.tile_rows;
+    const std::byte* from[kMaxTileRows];
+    for (std::size_t lane = 0; lane < rows; ++lane)
+      from[lane] = lane < lanes_ ? row_data_[lane] + at : kNothing;
+    alignas(64) std::uint32_t words[8 * kMaxTileRows];
+    transpose_words(from, rows, words);
+    std::byte* to = tile_ + at * rows;
+    if (source_.encoding.type != FloatType::kF16) {
+      std::memcpy(to, words, 32 * rows);
+      return;
+    }
+    for (std::size_t word = 0; word < 8; ++word) {
+      for (std::size_t lane = 0; lane < rows; ++lane) {
+        const std::uint32_t pair = words[word * rows + lane];
+        store(to + (2 * word * rows + lane) * 2, static_cast<std::uint16_t>(pair));
+        store(to + ((2 * word + 1) * rows + lane) * 2, static_cast<std::uint16_t>(pair >> 16));
+      }
+    }
+  }
+
+  void pack_column(std::size_t col) {
+    const std::size_t size = size_of(source_.encoding.type);
     const bool pairs = source_.encoding.type == FloatType::kBf16;
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      const std::byte* row = source_.codes + rows_[lane] * stride;
-      for (std::size_t col = 0; col < source_.cols; ++col) {
-        const std::byte* number = row + col * size;
-        if (!is_finite(source_.encoding.type, number)) return false;
-        const std::size_t index = pairs ? (col / 2 * layout_.tile_rows + lane) * 2 + col % 2
-                                        : col * layout_.tile_rows + lane;
-        std::memcpy(tile_ + index * size, number, size);
-      }
+      const std::size_t index = pairs ? (col / 2 * layout_.tile_rows + lane) * 2 + col % 2
+                                      : col * layout_.tile_rows + lane;
+      std::memcpy(tile_ + index * size, row_data_[lane] + col * size, size);
+    }
+  }
+
+  // The scales and biases of all groups and lanes.
+  bool pack_scales() {
+    const Encoding& encoding = source_.encoding;
+    const bool numbers = encoding.scales == Encoding::Scales::kNumbers;
+    const std::size_t size = numbers ? size_of(encoding.type) : 1,
+                      groups = divide_up<std::size_t>(source_.cols, encoding.group_size);
+    std::vector<std::byte> scales(lanes_ * groups * size),
+        biases(has_bias(encoding) ? scales.size() : 0);
+    for (std::size_t lane = 0; lane < lanes_; ++lane)
+      read_scales(source_, rows_[lane], scales.data() + lane * groups * size,
+                  biases.empty() ? nullptr : biases.data() + lane * groups * size);
+    if (numbers) {
+      if (!all_finite(encoding.type, scales.data(), scales.size() / size) ||
+          !all_finite(encoding.type, biases.data(), biases.size() / size))
+        return false;
+    } else if (!fix_scale_bytes(scales)) {
+      return false;
+    }
+    for (std::size_t group = 0; group < groups; ++group) {
+      const HeadOffsets at =
+          head_offsets(encoding, layout_.tile_rows, group % layout_.groups_per_chunk);
+      std::byte* head = tile_ + layout_.head_at(group);
+      gather(size, scales.data(), groups, group, lanes_, head + at.scale);
+      if (!biases.empty()) gather(size, biases.data(), groups, group, lanes_, head + at.bias);
     }
     return true;
   }
 
-  // A group's scale and bias, of all lanes.
-  bool pack_scales(std::size_t group) {
-    const Encoding& encoding = source_.encoding;
-    const HeadOffsets at =
-        head_offsets(encoding, layout_.tile_rows, group % layout_.groups_per_chunk);
-    std::byte* head = tile_ + layout_.head_at(group);
-    for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      const ScaleAddress from = find_scale(source_, rows_[lane], group);
-      if (encoding.scales != Encoding::Scales::kNumbers) {
-        const auto byte = scale_byte(std::to_integer<std::uint8_t>(*from.scale));
-        if (!byte) return false;
-        head[at.scale + lane] = std::byte{*byte};
-        continue;
-      }
-      const std::size_t size = size_of(encoding.type);
-      if (!is_finite(encoding.type, from.scale)) return false;
-      std::memcpy(head + at.scale + lane * size, from.scale, size);
-      if (!has_bias(encoding)) continue;
-      if (!is_finite(encoding.type, from.bias)) return false;
-      std::memcpy(head + at.bias + lane * size, from.bias, size);
+  bool fix_scale_bytes(std::span<std::byte> scales) const {
+    for (std::byte& scale : scales) {
+      const auto fixed = scale_byte(std::to_integer<std::uint8_t>(scale));
+      if (!fixed) return false;
+      scale = std::byte{*fixed};
     }
     return true;
   }
@@ -123,30 +189,34 @@ class TilePacker {
     const Encoding& encoding = source_.encoding;
     const std::size_t groups = layout_.groups_per_chunk, rows = layout_.tile_rows;
     std::byte* head = tile_ + layout_.head_at(block * groups);
+    std::array<SuperScales, kMaxTileRows> scales;
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      const SuperScales scales =
-          read_super_scales(source_, source_.codes + rows_[lane] * row_bytes(source_), block);
-      if ((scales.d & 0x7c00U) == 0x7c00U || (scales.dmin & 0x7c00U) == 0x7c00U) return false;
-      store(head + 2 * lane, scales.d);
-      if (has_bias(encoding)) store(head + 2 * (rows + lane), scales.dmin);
-      for (std::size_t group = 0; group < groups; ++group) {
-        const HeadOffsets at = head_offsets(encoding, rows, group);
-        head[at.scale + lane] = std::byte{scales.scale[group]};
-        if (at.bias != at.scale) head[at.bias + lane] = std::byte{scales.bias[group]};
+      scales[lane] = read_super_scales(source_, row_data_[lane], block);
+      const auto& [d, dmin, scale, bias] = scales[lane];
+      if ((d & 0x7c00U) == 0x7c00U || (dmin & 0x7c00U) == 0x7c00U) return false;
+      store(head + 2 * lane, d);
+      if (has_bias(encoding)) store(head + 2 * (rows + lane), dmin);
+    }
+    for (std::size_t group = 0; group < groups; ++group) {
+      const HeadOffsets at = head_offsets(encoding, rows, group);
+      for (std::size_t lane = 0; lane < lanes_; ++lane) {
+        head[at.scale + lane] = std::byte{scales[lane].scale[group]};
+        if (at.bias != at.scale) head[at.bias + lane] = std::byte{scales[lane].bias[group]};
       }
     }
     return true;
   }
 
   bool pack_codes(std::size_t block) {
-    const std::size_t stride = row_bytes(source_);
-    alignas(64) std::uint8_t codes[kMaxTileRows][kBlockColumns] = {};
-    for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      read_codes(source_, source_.codes + rows_[lane] * stride, block, codes[lane]);
-      if (source_.encoding.kind == Encoding::Kind::kFloat8 && !order_float8(codes[lane]))
-        return false;
-    }
-    pack_block(codes, tile_ + layout_.codes_at(block));
+    alignas(64) std::uint8_t codes[kMaxTileRows][kBlockColumns];
+    if (lanes_ < kMaxTileRows) std::memset(codes, 0, sizeof codes);
+    read_codes(source_, row_data_.data(), lanes_, block, codes);
+    if (source_.encoding.kind == Encoding::Kind::kFloat8)
+      for (std::size_t lane = 0; lane < lanes_; ++lane)
+        if (!order_float8(codes[lane])) return false;
+    PackBlockFn* const pack =
+        layout_.tile_rows == kMaxTileRows ? pack_16_rows.pick(active_isa()) : scalar::pack_8_rows;
+    pack(codes, source_.encoding.bits, tile_ + layout_.codes_at(block));
     return true;
   }
 
@@ -160,36 +230,12 @@ class TilePacker {
     return finite;
   }
 
-  void pack_block(const std::uint8_t (&codes)[kMaxTileRows][kBlockColumns], std::byte* out) {
-    // Word r of quads[q] holds the four codes of lane r in quad q; shifting and joining whole words
-    // moves all four at once, since a code and its shift stay within their byte.
-    alignas(64) std::uint32_t quads[kQuads][kMaxTileRows];
-    for (std::size_t lane = 0; lane < layout_.tile_rows; ++lane) {
-      for (std::size_t q = 0; q < kQuads; ++q) std::memcpy(&quads[q][lane], &codes[lane][4 * q], 4);
-    }
-    const BitPlanes planes = bit_planes(source_.encoding.bits);
-    for (std::size_t p = 0, shift = 0; p < planes.count; ++p) {
-      const std::size_t bits = planes.bits[p], per_vector = 8 / bits;
-      const std::uint32_t mask = ((1U << bits) - 1) * 0x01010101U;
-      for (std::size_t first = 0; first < kQuads; first += per_vector) {
-        alignas(64) std::uint32_t vector[kMaxTileRows] = {};
-        for (std::size_t s = 0; s < per_vector; ++s) {
-          for (std::size_t lane = 0; lane < layout_.tile_rows; ++lane) {
-            vector[lane] |= ((quads[first + s][lane] >> shift) & mask) << (s * bits);
-          }
-        }
-        std::memcpy(out, vector, 4 * layout_.tile_rows);
-        out += 4 * layout_.tile_rows;
-      }
-      shift += bits;
-    }
-  }
-
   const RowSource& source_;
   const TileLayout& layout_;
   std::byte* tile_;
   std::size_t lanes_;
   std::array<std::size_t, kMaxTileRows> rows_{};
+  std::array<const std::byte*, kMaxTileRows> row_data_{};
 };
 
 void check_sources(std::span<const RowSource> sources, Arrangement arrangement) {

@@ -133,10 +133,9 @@ TEST(Pack, RefusesWhatIsNoNumberInEveryEncoding) {
     EXPECT_EQ(places.empty(), c.name == "NVFP4") << c.name;
     for (const Poison& poison : places) {
       FileMatrix file = sound;
-      std::ranges::transform(
-          poison.bytes,
-          (file.*poison.part).begin() + static_cast<std::ptrdiff_t>(poison.at),
-          [](std::uint8_t byte) { return std::byte{byte}; });
+      std::ranges::transform(poison.bytes,
+                             (file.*poison.part).begin() + static_cast<std::ptrdiff_t>(poison.at),
+                             [](std::uint8_t byte) { return std::byte{byte}; });
       const RowSource source = file.source();
       const auto result = pack({&source, 1}, Arrangement::kStacked, pool);
       ASSERT_FALSE(result) << c.name << ", byte " << poison.at;

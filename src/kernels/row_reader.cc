@@ -1,6 +1,7 @@
 #include "kernels/row_reader.h"
 
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "core/bytes.h"
@@ -62,39 +63,92 @@ unsigned byte_at(const std::byte* bytes, std::size_t index) {
   return std::to_integer<unsigned>(bytes[index]);
 }
 
+using Bytes16 = std::uint8_t __attribute__((vector_size(16)));
+using Bytes32 = std::uint8_t __attribute__((vector_size(32)));
+
+// The bits of `word` in parts of `bits`, each at the bottom of its own byte: three times, halves
+// move apart.
+std::uint64_t spread(std::uint64_t word, unsigned bits) {
+  const std::uint64_t part = (1U << bits) - 1;
+  const std::uint64_t pairs = (part << bits | part) * 0x0000000100000001U;
+  const std::uint64_t fours = (std::uint64_t{1} << 4 * bits) - 1;
+  word = (word & fours) | (word >> 4 * bits & fours) << 32;
+  word = (word & pairs) | (word >> 2 * bits & pairs) << 16;
+  const std::uint64_t singles = part * 0x0001000100010001U;
+  return (word & singles) | (word >> bits & singles) << 8;
+}
+
 // 32 codes out of a little-endian bit stream that begins at a byte.
-void unpack_stream(const std::byte* bytes, std::size_t bits, std::uint8_t* codes) {
-  const std::uint64_t mask = (1U << bits) - 1;
-  for (std::size_t i = 0; i < kBlockColumns; i += 8, bytes += bits, codes += 8) {
-    std::uint64_t word = 0;  // eight codes fill `bits` bytes
-    std::memcpy(&word, bytes, bits);
-    for (std::size_t j = 0; j < 8; ++j)
-      codes[j] = static_cast<std::uint8_t>((word >> (bits * j)) & mask);
+template <unsigned kBits>
+void unpack_stream(const std::byte* bytes, std::uint8_t* codes) {
+  for (std::size_t i = 0; i < kBlockColumns; i += 8, bytes += kBits) {
+    std::uint64_t word = 0;  // eight codes fill kBits bytes
+    std::memcpy(&word, bytes, kBits);
+    word = spread(word, kBits);
+    std::memcpy(codes + i, &word, sizeof word);
   }
 }
 
-void unpack_stream4(const std::byte* bytes, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < 16; ++i) {
-    const unsigned byte = byte_at(bytes, i);
-    codes[2 * i] = byte & 15;
-    codes[2 * i + 1] = static_cast<std::uint8_t>(byte >> 4);
+// Byte i holds codes 2i and 2i + 1.
+void unpack_pairs(const std::byte* bytes, std::uint8_t* codes) {
+  const auto packed = load<Bytes16>(bytes);
+  const Bytes16 low = packed & 15, high = packed >> 4;
+  const Bytes32 both =
+      __builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8,
+                              24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  std::memcpy(codes, &both, sizeof both);
+}
+
+void copy_codes(const std::byte* bytes, std::uint8_t* codes) {
+  std::memcpy(codes, bytes, kBlockColumns);
+}
+
+// Gives `for_all` the function for streams of `bits`.
+template <typename ForAll>
+void read_stream(std::size_t bits, const ForAll& for_all) {
+  switch (bits) {
+    case 2:
+      return for_all(unpack_stream<2>);
+    case 3:
+      return for_all(unpack_stream<3>);
+    case 4:
+      return for_all([](const std::byte* at, std::uint8_t* to) { unpack_pairs(at, to); });
+    case 5:
+      return for_all(unpack_stream<5>);
+    case 6:
+      return for_all(unpack_stream<6>);
+    default:
+      return for_all([](const std::byte* at, std::uint8_t* to) { copy_codes(at, to); });
   }
 }
 
-// `count` codes of half-split nibbles: byte j holds code j and code j + count/2.
-void unpack_nibbles(const std::byte* bytes, std::size_t count, std::uint8_t* codes) {
-  for (std::size_t i = 0; i < count / 2; ++i) {
-    const unsigned byte = byte_at(bytes, i);
-    codes[i] = byte & 15;
-    codes[i + count / 2] = static_cast<std::uint8_t>(byte >> 4);
-  }
+// Byte i holds codes i and i + 16.
+void unpack_halves(const std::byte* bytes, std::uint8_t* codes) {
+  const auto packed = load<Bytes16>(bytes);
+  const Bytes16 low = packed & 15, high = packed >> 4;
+  std::memcpy(codes, &low, sizeof low);
+  std::memcpy(codes + sizeof low, &high, sizeof high);
+}
+
+// 16 codes: byte i holds codes i and i + 8.
+void unpack_half_block(const std::byte* bytes, std::uint8_t* codes) {
+  const auto packed = load<std::uint64_t>(bytes);
+  const std::uint64_t mask = 0x0f0f0f0f0f0f0f0fU, low = packed & mask, high = packed >> 4 & mask;
+  std::memcpy(codes, &low, sizeof low);
+  std::memcpy(codes + sizeof low, &high, sizeof high);
 }
 
 // The fifth bits, bit i of a word for code i.
 void add_fifth_bits(const std::byte* bytes, std::uint8_t* codes) {
-  const auto bits = load<std::uint32_t>(bytes);
-  for (std::size_t i = 0; i < kBlockColumns; ++i)
-    codes[i] = static_cast<std::uint8_t>(codes[i] | ((bits >> i) & 1U) << 4U);
+  for (std::size_t i = 0; i < 4; ++i) {
+    // Each byte keeps its own bit, and the one that has it becomes 0x80 in its highest.
+    constexpr std::uint64_t kOnes = 0x0101010101010101U, kOwn = 0x8040201008040201U;
+    const std::uint64_t own = byte_at(bytes, i) * kOnes & kOwn;
+    const std::uint64_t set = ((own + 0x7f7f7f7f7f7f7f7fU) | own) & 0x8080808080808080U;
+    auto eight = load<std::uint64_t>(std::as_bytes(std::span(codes + 8 * i, 8)).data());
+    eight |= set >> 3;
+    std::memcpy(codes + 8 * i, &eight, sizeof eight);
+  }
 }
 
 // Signed bytes become unsigned codes with zero point 128.
@@ -103,36 +157,34 @@ void unpack_signed(const std::byte* bytes, std::uint8_t* codes) {
     codes[i] = static_cast<std::uint8_t>(byte_at(bytes, i) ^ 0x80U);
 }
 
-// codes[l] |= ((bytes[l] >> shift) & mask) << to
-void add_bits(const std::byte* bytes, unsigned shift, unsigned mask, unsigned to,
+// codes[l] |= ((bytes[l] >> shift) & mask) << to, eight at a time: the mask drops what a neighbour
+// shifts in.
+void add_bits(const std::byte* bytes, unsigned shift, std::uint64_t mask, unsigned to,
               std::uint8_t* codes) {
-  for (std::size_t l = 0; l < kBlockColumns; ++l)
-    codes[l] = static_cast<std::uint8_t>(codes[l] | ((byte_at(bytes, l) >> shift) & mask) << to);
+  for (std::size_t l = 0; l < kBlockColumns; l += 8) {
+    std::uint64_t eight;
+    std::memcpy(&eight, codes + l, sizeof eight);
+    eight |= (load<std::uint64_t>(bytes + l) >> shift & mask * 0x0101010101010101U) << to;
+    std::memcpy(codes + l, &eight, sizeof eight);
+  }
 }
 
-// Block j of 8 of a super-block. Source: gguf.md 2.4, whose H is j / 4 and g is j % 4.
-void read_super_codes(RowLayout layout, const std::byte* block, unsigned j, std::uint8_t* codes) {
+// Block j of 8 of the super-block at `block`. Source: gguf.md 2.4, whose H is j / 4 and g is j % 4.
+template <RowLayout kLayout>
+void read_super_codes(const std::byte* block, unsigned j, std::uint8_t* codes) {
   const unsigned half = j / 4, part = j % 4;
-  const std::byte* q = block + block_format(layout).codes;
+  const std::byte* q = block + block_format(kLayout).codes;
+  if constexpr (kLayout == RowLayout::kIq4Xs) return unpack_halves(q + 16 * j, codes);
   std::memset(codes, 0, kBlockColumns);
-  switch (layout) {
-    case RowLayout::kQ2K:
-      return add_bits(q + 32 * half, 2 * part, 3, 0, codes);
-    case RowLayout::kQ3K:
-      add_bits(q + 32 * half, 2 * part, 3, 0, codes);
-      return add_bits(block, j, 1, 2, codes);
-    case RowLayout::kQ4K:
-      return add_bits(q + 32 * (j / 2), 4 * (j % 2), 15, 0, codes);
-    case RowLayout::kQ5K:
-      add_bits(q + 32 * (j / 2), 4 * (j % 2), 15, 0, codes);
-      return add_bits(block + 16, j, 1, 4, codes);
-    case RowLayout::kQ6K:
-      add_bits(q + 64 * half + 32 * (part % 2), 4 * (part / 2), 15, 0, codes);
-      return add_bits(block + 128 + 32 * half, 2 * part, 3, 4, codes);
-    case RowLayout::kIq4Xs:
-      return unpack_nibbles(q + 16 * j, kBlockColumns, codes);
-    default:
-      std::unreachable();
+  if constexpr (kLayout == RowLayout::kQ2K || kLayout == RowLayout::kQ3K)
+    add_bits(q + 32 * half, 2 * part, 3, 0, codes);
+  if constexpr (kLayout == RowLayout::kQ3K) add_bits(block, j, 1, 2, codes);
+  if constexpr (kLayout == RowLayout::kQ4K || kLayout == RowLayout::kQ5K)
+    add_bits(q + 32 * (j / 2), 4 * (j % 2), 15, 0, codes);
+  if constexpr (kLayout == RowLayout::kQ5K) add_bits(block + 16, j, 1, 4, codes);
+  if constexpr (kLayout == RowLayout::kQ6K) {
+    add_bits(q + 64 * half + 32 * (part % 2), 4 * (part / 2), 15, 0, codes);
+    add_bits(block + 128 + 32 * half, 2 * part, 3, 4, codes);
   }
 }
 
@@ -165,63 +217,105 @@ std::size_t row_bytes(const RowSource& source) {
   }
 }
 
-void read_codes(const RowSource& source, const std::byte* row, std::size_t block,
-                std::uint8_t* codes) {
-  const RowLayout layout = source.layout;
-  const std::byte* const in_file = block_of(layout, row, block * kBlockColumns);
-  const std::byte* const q = in_file + block_format(layout).codes;
-  switch (layout) {
+void read_codes(const RowSource& source, const std::byte* const* rows, std::size_t lanes,
+                std::size_t block, std::uint8_t (&codes)[kMaxTileRows][kBlockColumns]) {
+  const BlockFormat format = block_format(source.layout);
+  const bool stream = source.layout == RowLayout::kStream;
+  const std::size_t offset = stream ? block * 4 * source.encoding.bits
+                             : source.layout == RowLayout::kFloat8Squares
+                                 ? block * kBlockColumns
+                                 : block * kBlockColumns / format.columns * format.bytes;
+  // `unpack` is compiled once per layout, with the loop around it.
+  const auto for_all = [&](auto unpack) {
+    for (std::size_t lane = 0; lane < lanes; ++lane) unpack(rows[lane] + offset, codes[lane]);
+  };
+  const auto super_blocks = [&]<RowLayout kLayout>() {
+    const auto j = static_cast<unsigned>(block % (kSuperBlock / kBlockColumns));
+    for_all([j](const std::byte* at, std::uint8_t* to) { read_super_codes<kLayout>(at, j, to); });
+  };
+  switch (source.layout) {
     case RowLayout::kQ4_0:
     case RowLayout::kQ4_1:
     case RowLayout::kIq4Nl:
     case RowLayout::kMxfp4:
-      return unpack_nibbles(q, kBlockColumns, codes);
+      return for_all([skip = format.codes](const std::byte* at, std::uint8_t* to) {
+        unpack_halves(at + skip, to);
+      });
     case RowLayout::kQ5_0:
     case RowLayout::kQ5_1:
-      unpack_nibbles(q, kBlockColumns, codes);
-      return add_fifth_bits(q - 4, codes);
+      return for_all([skip = format.codes](const std::byte* at, std::uint8_t* to) {
+        unpack_halves(at + skip, to);
+        add_fifth_bits(at + skip - 4, to);
+      });
     case RowLayout::kQ8_0:
-      return unpack_signed(q, codes);
+      return for_all([](const std::byte* at, std::uint8_t* to) { unpack_signed(at + 2, to); });
     case RowLayout::kNvfp4:  // groups of 16 are half-split on their own
-      unpack_nibbles(q + block % 2 * 16, 16, codes);
-      return unpack_nibbles(q + block % 2 * 16 + 8, 16, codes + 16);
-    case RowLayout::kStream: {
-      const std::byte* bytes = row + block * 4 * source.encoding.bits;
-      if (source.encoding.bits == 8) {
-        std::memcpy(codes, bytes, kBlockColumns);
-      } else if (source.encoding.bits == 4) {
-        unpack_stream4(bytes, codes);
-      } else {
-        unpack_stream(bytes, source.encoding.bits, codes);
-      }
-      return;
-    }
+      return for_all([half = 4 + block % 2 * 16](const std::byte* at, std::uint8_t* to) {
+        unpack_half_block(at + half, to);
+        unpack_half_block(at + half + 8, to + 16);
+      });
+    case RowLayout::kStream:
+      return read_stream(source.encoding.bits, for_all);
     case RowLayout::kFloat8Squares:
-      std::memcpy(codes, row + block * kBlockColumns, kBlockColumns);
-      return;
+      return for_all([](const std::byte* at, std::uint8_t* to) { copy_codes(at, to); });
     case RowLayout::kDense:
       return;
+    case RowLayout::kQ2K:
+      return super_blocks.operator()<RowLayout::kQ2K>();
+    case RowLayout::kQ3K:
+      return super_blocks.operator()<RowLayout::kQ3K>();
+    case RowLayout::kQ4K:
+      return super_blocks.operator()<RowLayout::kQ4K>();
+    case RowLayout::kQ5K:
+      return super_blocks.operator()<RowLayout::kQ5K>();
+    case RowLayout::kQ6K:
+      return super_blocks.operator()<RowLayout::kQ6K>();
+    case RowLayout::kIq4Xs:
+      return super_blocks.operator()<RowLayout::kIq4Xs>();
+  }
+  std::unreachable();
+}
+
+namespace {
+
+// `count` numbers of kSize bytes, `stride` bytes apart.
+template <std::size_t kSize>
+void copy_strided(const std::byte* from, std::size_t stride, std::size_t count, std::byte* to) {
+  for (std::size_t i = 0; i < count; ++i) std::memcpy(to + i * kSize, from + i * stride, kSize);
+}
+
+// Those inside of blocks. One group per block, but for NVFP4.
+void read_block_scales(const RowSource& source, const std::byte* row, std::byte* scales,
+                       std::byte* biases) {
+  const BlockFormat format = block_format(source.layout);
+  const std::size_t blocks = source.cols / format.columns;
+  switch (source.layout) {
+    case RowLayout::kNvfp4:
+      return copy_strided<4>(row, format.bytes, blocks, scales);
+    case RowLayout::kMxfp4:
+      return copy_strided<1>(row, format.bytes, blocks, scales);
     default:
-      return read_super_codes(layout, in_file, static_cast<unsigned>(block % 8), codes);
+      copy_strided<2>(row, format.bytes, blocks, scales);
+      if (biases != nullptr) copy_strided<2>(row + 2, format.bytes, blocks, biases);
   }
 }
 
-ScaleAddress find_scale(const RowSource& source, std::size_t row, std::size_t group) {
+}  // namespace
+
+void read_scales(const RowSource& source, std::size_t row, std::byte* scales, std::byte* biases) {
   const Encoding& encoding = source.encoding;
-  const std::size_t size =
-      encoding.scales == Encoding::Scales::kNumbers ? size_of(encoding.type) : 1;
+  const bool numbers = encoding.scales == Encoding::Scales::kNumbers;
+  const std::size_t size = numbers ? size_of(encoding.type) : 1;
   if (source.layout == RowLayout::kStream) {
-    const std::size_t at = (row * (source.cols / encoding.group_size) + group) * size;
-    return {source.scales + at, source.biases == nullptr ? nullptr : source.biases + at};
+    const std::size_t bytes = source.cols / encoding.group_size * size;
+    std::memcpy(scales, source.scales + row * bytes, bytes);
+    if (biases != nullptr) std::memcpy(biases, source.biases + row * bytes, bytes);
+  } else if (source.layout == RowLayout::kFloat8Squares) {
+    const std::size_t bytes = divide_up<std::size_t>(source.cols, kFloat8Square) * size;
+    std::memcpy(scales, source.scales + row / kFloat8Square * bytes, bytes);
+  } else {
+    read_block_scales(source, source.codes + row * row_bytes(source), scales, biases);
   }
-  if (source.layout == RowLayout::kFloat8Squares) {
-    const std::size_t squares = divide_up<std::size_t>(source.cols, kFloat8Square);
-    return {source.scales + (row / kFloat8Square * squares + group) * size};
-  }
-  const std::size_t column = group * encoding.group_size;
-  const std::byte* block = block_of(source.layout, source.codes + row * row_bytes(source), column);
-  const std::size_t within = column % block_format(source.layout).columns / encoding.group_size;
-  return {block + within * size, has_bias(encoding) ? block + size : nullptr};
 }
 
 SuperScales read_super_scales(const RowSource& source, const std::byte* row, std::size_t block) {

@@ -12,16 +12,15 @@ namespace exo::kernels {
 // Bytes from one row of codes (or blocks, or numbers) to the next.
 std::size_t row_bytes(const RowSource& source);
 
-// The 32 codes of block `block` of the row that begins at `row`, as unsigned bytes.
-void read_codes(const RowSource& source, const std::byte* row, std::size_t block,
-                std::uint8_t* codes);
+inline constexpr std::size_t kMaxTileRows = 16;
 
-// Where a group's scale and bias are; what they are is the encoding's `scales` and `type`.
-struct ScaleAddress {
-  const std::byte* scale = nullptr;
-  const std::byte* bias = nullptr;  // null: it has none
-};
-ScaleAddress find_scale(const RowSource& source, std::size_t row, std::size_t group);
+// The 32 codes of block `block` of `lanes` rows, which begin at rows[lane], as unsigned bytes.
+void read_codes(const RowSource& source, const std::byte* const* rows, std::size_t lanes,
+                std::size_t block, std::uint8_t (&codes)[kMaxTileRows][32]);
+
+// The scales, and biases if it has any, of all groups of a row, one after another; what they are is
+// the encoding's `scales` and `type`. `biases` may be null.
+void read_scales(const RowSource& source, std::size_t row, std::byte* scales, std::byte* biases);
 
 // The two levels of scales of super-block `block`, as the tiles hold them.
 struct SuperScales {
