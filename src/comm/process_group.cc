@@ -1,13 +1,19 @@
 #include "comm/process_group.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <fmt/format.h>
+#include <numeric>
+#include <optional>
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 #include <utility>
 
 #include "core/check.h"
+#include "core/descriptor.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -17,6 +23,8 @@ namespace exo::comm {
 namespace {
 
 constexpr std::size_t kDirectBytes = std::size_t{64} << 10;
+// Long enough for an exchange between ranks that compute alike, short enough to cost nothing.
+constexpr std::chrono::microseconds kSpin{100};
 constexpr int kSpinsPerLook = 64;  // at the clock
 
 void relax() {
@@ -43,47 +51,71 @@ Error of_rank(Error error, std::size_t rank) {
 
 }  // namespace
 
+struct ProcessGroup::Shared {
+  std::vector<std::unique_ptr<Channel>> channels;
+  Descriptor bell;  // an eventfd that abort() rings
+  std::atomic<bool> aborted = false;
+  std::optional<Error> failure = {};
+
+  void close_all() {
+    for (const auto& channel : channels)
+      if (channel) channel->close();
+  }
+};
+
 Result<ProcessGroup> ProcessGroup::make(std::size_t rank,
                                         std::vector<std::unique_ptr<Channel>> channels) {
   EXO_CHECK(rank < channels.size() && channels[rank] == nullptr);
   Descriptor bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (bell.get() < 0) return fail_errno(errno, "cannot make a process group");
-  return ProcessGroup(rank, std::move(channels), std::move(bell));
+  std::vector<std::size_t> members(channels.size());
+  std::iota(members.begin(), members.end(), std::size_t{0});
+  return ProcessGroup(rank, std::move(members),
+                      std::make_shared<Shared>(std::move(channels), std::move(bell)));
 }
 
-ProcessGroup::ProcessGroup(std::size_t rank, std::vector<std::unique_ptr<Channel>> channels,
-                           Descriptor bell)
-    : rank_(rank),
-      channels_(std::move(channels)),
-      aborted_(std::make_unique<std::atomic<bool>>(false)),
-      bell_(std::move(bell)) {}
+ProcessGroup::ProcessGroup(std::size_t rank, std::vector<std::size_t> members,
+                           std::shared_ptr<Shared> shared)
+    : rank_(rank), members_(std::move(members)), shared_(std::move(shared)) {}
 ProcessGroup::ProcessGroup(ProcessGroup&&) noexcept = default;
+ProcessGroup& ProcessGroup::operator=(ProcessGroup&&) noexcept = default;
 ProcessGroup::~ProcessGroup() = default;
 
+ProcessGroup ProcessGroup::subgroup(std::span<const std::size_t> ranks) const {
+  const auto own = std::ranges::find(ranks, rank_);
+  EXO_CHECK(own != ranks.end());
+  std::vector<std::size_t> members;
+  for (const std::size_t rank : ranks) members.push_back(members_.at(rank));
+  return {static_cast<std::size_t>(own - ranks.begin()), std::move(members), shared_};
+}
+
+Channel& ProcessGroup::channel(std::size_t rank) const {
+  return *shared_->channels[members_[rank]];
+}
+
 void ProcessGroup::abort() {
-  *aborted_ = true;
+  shared_->aborted = true;
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t rung = ::write(bell_.get(), &one, sizeof one);
-  for (const auto& channel : channels_)
-    if (channel) channel->close();
+  [[maybe_unused]] const ssize_t rung = ::write(shared_->bell.get(), &one, sizeof one);
+  shared_->close_all();
 }
 
 Result<bool> ProcessGroup::advance(Transfer& transfer) {
-  Channel& channel = *channels_[transfer.peer];
+  Channel& to = channel(transfer.peer);
   std::size_t moved = 0;
   if (!transfer.in.empty()) {
-    EXO_TRY(const std::size_t got, channel.receive_some(transfer.in));
+    EXO_TRY(const std::size_t got, to.receive_some(transfer.in));
     transfer.in = transfer.in.subspan(got);
     moved += got;
   }
   if (!transfer.out.empty()) {
-    EXO_TRY(const std::size_t sent, channel.send_some(transfer.out));
+    EXO_TRY(const std::size_t sent, to.send_some(transfer.out));
     transfer.out = transfer.out.subspan(sent);
     transfer.flushed = false;
     moved += sent;
   }
   if (transfer.out.empty() && !transfer.flushed) {
-    EXO_TRY(transfer.flushed, channel.flush());
+    EXO_TRY(transfer.flushed, to.flush());
     moved += transfer.flushed ? 1 : 0;
   }
   return moved > 0;
@@ -94,21 +126,22 @@ Result<bool> ProcessGroup::advance(std::span<Transfer> transfers) {
   for (Transfer& transfer : transfers) {
     if (transfer.done()) continue;
     auto result = advance(transfer);
-    if (!result) return std::unexpected(of_rank(std::move(result.error()), transfer.peer));
+    if (!result)
+      return std::unexpected(of_rank(std::move(result.error()), members_[transfer.peer]));
     moved |= *result;
   }
   return moved;
 }
 
 Result<void> ProcessGroup::sleep(std::span<const Transfer> transfers) {
-  std::vector<pollfd> waited = {{.fd = bell_.get(), .events = POLLIN, .revents = 0}};
+  std::vector<pollfd> waited = {{.fd = shared_->bell.get(), .events = POLLIN, .revents = 0}};
   std::vector<std::size_t> peers;
   bool ready = false;
   for (const Transfer& transfer : transfers) {
     if (transfer.done()) continue;
-    const Doorbell bell =
-        channels_[transfer.peer]->arm({.to_send = !transfer.out.empty() || !transfer.flushed,
-                                       .to_receive = !transfer.in.empty()});
+    const Doorbell bell = channel(transfer.peer)
+                              .arm({.to_send = !transfer.out.empty() || !transfer.flushed,
+                                    .to_receive = !transfer.in.empty()});
     ready |= bell.ready;
     waited.push_back({.fd = bell.fd, .events = bell.events, .revents = 0});
     peers.push_back(transfer.peer);
@@ -117,8 +150,8 @@ Result<void> ProcessGroup::sleep(std::span<const Transfer> transfers) {
   while (::poll(waited.data(), waited.size(), ready ? 0 : -1) < 0)
     if (errno != EINTR) return fail_errno(errno, "cannot wait for the other ranks");
   for (std::size_t i = 0; i < peers.size(); ++i) {
-    auto result = channels_[peers[i]]->disarm(waited[i + 1].revents);
-    if (!result) return std::unexpected(of_rank(std::move(result.error()), peers[i]));
+    auto result = channel(peers[i]).disarm(waited[i + 1].revents);
+    if (!result) return std::unexpected(of_rank(std::move(result.error()), members_[peers[i]]));
   }
   return {};
 }
@@ -131,11 +164,11 @@ Result<void> ProcessGroup::run(std::span<Transfer> transfers) {
     for (int spins = 1;; ++spins) {
       EXO_TRY(const bool moved, advance(transfers));
       if (done()) return {};
-      if (aborted_->load(std::memory_order_relaxed))
+      if (shared_->aborted.load(std::memory_order_relaxed))
         return fail(ErrorCode::kCancelled, "the process group was ended");
       if (moved) break;
       relax();
-      if (spins % kSpinsPerLook == 0 && Clock::now() - started > spin_) {
+      if (spins % kSpinsPerLook == 0 && Clock::now() - started > kSpin) {
         EXO_TRY(sleep(transfers));
         break;
       }
@@ -144,14 +177,14 @@ Result<void> ProcessGroup::run(std::span<Transfer> transfers) {
 }
 
 Result<void> ProcessGroup::exchange(std::span<Transfer> transfers) {
-  if (failure_) return std::unexpected(*failure_);
+  std::optional<Error>& failure = shared_->failure;
+  if (failure) return std::unexpected(*failure);
   auto result = run(transfers);
   if (result) return result;
-  failure_ = *aborted_ ? Error{ErrorCode::kCancelled, "the process group was ended"}
-                       : std::move(result.error());
-  for (const auto& channel : channels_)
-    if (channel) channel->close();
-  return std::unexpected(*failure_);
+  failure = shared_->aborted ? Error{ErrorCode::kCancelled, "the process group was ended"}
+                             : std::move(result.error());
+  shared_->close_all();
+  return std::unexpected(*failure);
 }
 
 std::span<ProcessGroup::Transfer> ProcessGroup::transfers_to_all() {

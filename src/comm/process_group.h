@@ -1,17 +1,13 @@
 // The ranks that compute one model together, and what they exchange.
 #pragma once
 
-#include <atomic>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
 #include "comm/channel.h"
-#include "core/descriptor.h"
 #include "core/result.h"
 
 namespace exo::comm {
@@ -26,10 +22,15 @@ class ProcessGroup {
   static Result<ProcessGroup> make(std::size_t rank,
                                    std::vector<std::unique_ptr<Channel>> channels);
   ProcessGroup(ProcessGroup&&) noexcept;
+  ProcessGroup& operator=(ProcessGroup&&) noexcept;
   ~ProcessGroup();
 
+  // Some of the ranks, this one among them, as a group of their own, numbered in the order given.
+  // It shares the channels and the end of this group, and is used in turns with it.
+  ProcessGroup subgroup(std::span<const std::size_t> ranks) const;
+
   std::size_t rank() const { return rank_; }
-  std::size_t size() const { return channels_.size(); }
+  std::size_t size() const { return members_.size(); }
 
   Result<void> send(std::size_t to, std::span<const std::byte> bytes);
   Result<void> receive(std::size_t from, std::span<std::byte> bytes);
@@ -49,9 +50,6 @@ class ProcessGroup {
   // Ends what is waiting and all that comes after, here and on the other ranks. From any thread.
   void abort();
 
-  // How long an operation spins before it sleeps. Longer is faster where a core is to spare.
-  void set_spin(std::chrono::microseconds spin) { spin_ = spin; }
-
  private:
   // One exchange with one rank; either span may be empty.
   struct Transfer {
@@ -63,8 +61,11 @@ class ProcessGroup {
     bool done() const { return out.empty() && in.empty() && flushed; }
   };
 
-  ProcessGroup(std::size_t rank, std::vector<std::unique_ptr<Channel>> channels, Descriptor bell);
+  struct Shared;  // by a group and its subgroups
 
+  ProcessGroup(std::size_t rank, std::vector<std::size_t> members, std::shared_ptr<Shared> shared);
+
+  Channel& channel(std::size_t rank) const;
   // Runs all transfers to their ends.
   Result<void> exchange(std::span<Transfer> transfers);
   Result<void> run(std::span<Transfer> transfers);
@@ -78,11 +79,8 @@ class ProcessGroup {
   std::span<Transfer> transfers_to_all();
 
   std::size_t rank_;
-  std::vector<std::unique_ptr<Channel>> channels_;
-  std::unique_ptr<std::atomic<bool>> aborted_;
-  Descriptor bell_;  // an eventfd that abort() rings
-  std::optional<Error> failure_;
-  std::chrono::microseconds spin_{100};
+  std::vector<std::size_t> members_;  // the ranks of the whole group that this one's ranks are
+  std::shared_ptr<Shared> shared_;
   std::vector<Transfer> transfers_;  // reused
   std::vector<float> received_;      // reused: the other ranks' values
 };

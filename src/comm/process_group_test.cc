@@ -112,6 +112,25 @@ TEST_P(Groups, BroadcastAndPointToPointKeepTheirOrder) {
   });
 }
 
+TEST_P(Groups, SubgroupsWorkInTurnsWithTheWhole) {
+  run([](ProcessGroup& group) {
+    std::vector<std::size_t> ranks;  // those of the same parity, backwards
+    for (std::size_t rank = group.size(); rank-- > 0;)
+      if (rank % 2 == group.rank() % 2) ranks.push_back(rank);
+    ProcessGroup part = group.subgroup(ranks);
+    EXPECT_EQ(part.size(), ranks.size());
+    EXPECT_EQ(ranks[part.rank()], group.rank());
+    for (int round = 0; round < 10; ++round) {
+      float value = static_cast<float>(group.rank() + 1);
+      ASSERT_TRUE(part.all_reduce(std::span(&value, 1)));
+      float sum = 0;
+      for (const std::size_t rank : ranks) sum += static_cast<float>(rank + 1);
+      EXPECT_EQ(value, sum);
+      ASSERT_TRUE(group.barrier());
+    }
+  });
+}
+
 TEST_P(Groups, AWaitingRankSleeps) {
   run([](ProcessGroup& group) {
     if (group.size() == 1) return;

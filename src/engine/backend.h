@@ -34,16 +34,21 @@ class Backend {
   // Begins a step that appends `count` positions to `sequence`, which must be one of this
   // backend's. Errors: kContextLength, kNoSpace; the sequence stays as it was.
   virtual Result<void> begin(Sequence& sequence, std::size_t count) = 0;
-  virtual void embed(std::span<const std::uint32_t> ids) = 0;  // below vocab_size, `count` of them
+  // Where several ranks compute a model, these may exchange with the others, and every rank makes
+  // the same calls. Errors: as Ranks.
+  virtual Result<void> embed(std::span<const std::uint32_t> ids) = 0;  // `count`, below vocab_size
   // h += post_norm(attention(norm(h))); stores the keys and values of all rows in any case.
-  virtual void attention(std::size_t layer, const AttentionSpec& spec, Needed needed) = 0;
+  virtual Result<void> attention(std::size_t layer, const AttentionSpec& spec, Needed needed) = 0;
   // h += post_norm(ffn(norm(h))).
-  virtual void gated(std::size_t layer, const GatedSpec& spec, Needed needed) = 0;
+  virtual Result<void> gated(std::size_t layer, const GatedSpec& spec, Needed needed) = 0;
+  // The hidden state out of the stage before, and to the stage behind.
+  virtual Result<void> receive_hidden() = 0;
+  virtual Result<void> send_hidden() = 0;
   // Whether the hidden state of the step is free of NaN and infinity.
   virtual bool finite() const = 0;
   // Final norm and head of rows [first, first + count): f32[count, vocab_size], valid until the
-  // next call.
-  virtual std::span<float> logits(std::size_t first, std::size_t count) = 0;
+  // next call; at other ranks than 0 nothing.
+  virtual Result<std::span<float>> logits(std::size_t first, std::size_t count) = 0;
   // Ends the step: its positions are in the sequence.
   virtual void end() = 0;
 };

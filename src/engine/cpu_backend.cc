@@ -41,19 +41,19 @@ void grow(std::vector<float>& buffer, std::size_t size) {
 }  // namespace
 
 CpuBackend::CpuBackend(const DecoderSpec& spec, kernels::ThreadPool& pool,
-                       const LoadOptions& options)
+                       const LoadOptions& options, Ranks* ranks)
     : spec_(spec),
       pool_(pool),
       precision_(options.precision),
       kv_type_(options.precision == kernels::Precision::kExact ? kernels::FloatType::kF32
-                                                               : options.kv_type) {
+                                                               : options.kv_type),
+      ranks_(ranks) {
   for (const RopeSpec& rope : spec.ropes) angles_.push_back({.frequencies = frequencies(rope)});
 }
 
 Result<void> CpuBackend::load_embedding(WeightLoader& loader) {
-  EXO_TRY(embedding_,
-          loader.matrix(LinearSpec{
-              .name = spec_.embedding, .rows = spec_.vocab_size, .cols = spec_.hidden_size}));
+  if (!spec_.holds_embedding()) return {};
+  EXO_TRY(embedding_, loader.matrix(spec_.embedding_rows()));
   weight_bytes_ += embedding_.data.size();
   return {};
 }
@@ -74,9 +74,9 @@ Result<CpuBackend::AttentionWeights> CpuBackend::load(WeightLoader& loader,
 
 Result<CpuBackend::GatedWeights> CpuBackend::load(WeightLoader& loader, const GatedSpec& spec) {
   GatedWeights weights;
-  EXO_TRY(const models::MatrixView gate, loader.view(spec.gate));
-  EXO_TRY(const models::MatrixView up, loader.view(spec.up));
-  if (gate.format == up.format && !spec.gate.bias && !spec.up.bias) {
+  EXO_TRY(const ModuleView gate, loader.view(spec.gate));
+  EXO_TRY(const ModuleView up, loader.view(spec.up));
+  if (gate.whole.format == up.whole.format && !spec.gate.bias && !spec.up.bias) {
     EXO_TRY(weights.interleaved,
             loader.matrix(std::array{gate, up}, kernels::Arrangement::kInterleaved));
   } else {
@@ -126,6 +126,7 @@ Result<void> CpuBackend::load_layer(WeightLoader& loader, std::size_t index) {
 }
 
 Result<void> CpuBackend::load_head(WeightLoader& loader) {
+  if (!spec_.ends.has_head) return {};
   EXO_TRY(final_norm_, load(loader, spec_.final_norm, spec_.hidden_size));
   if (!spec_.head) return {};
   EXO_TRY(head_, loader.matrix(*spec_.head));
@@ -137,7 +138,7 @@ void CpuBackend::describe(ModelInfo& info) const {
   info.weight_bytes = weight_bytes_;
   // A look-up reads one row of the embedding; as a tied head all of it is read.
   info.bytes_per_token = weight_bytes_;
-  if (spec_.head) {
+  if (spec_.head || !spec_.ends.has_head) {
     const std::size_t row_bytes =
         embedding_.data.size() / std::max<std::size_t>(embedding_.rows, 1);
     info.bytes_per_token -= embedding_.data.size() - row_bytes;
@@ -173,16 +174,25 @@ void CpuBackend::fill_angles(Angles& angles) {
   });
 }
 
-void CpuBackend::embed(std::span<const std::uint32_t> ids) {
+Result<void> CpuBackend::embed(std::span<const std::uint32_t> ids) {
   EXO_CHECK(ids.size() == count_);
+  const std::size_t first = spec_.ends.vocabulary.first, held = spec_.tokens();
   pool_.parallel_for(count_, kRowGrain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
-      kernels::unpack_row(embedding_, 0, ids[i], row(i));
+      if (ids[i] < first || ids[i] - first >= held) {  // another rank of the stage has it
+        std::fill_n(row(i), spec_.hidden_size, 0.0F);
+        continue;
+      }
+      kernels::unpack_row(embedding_, 0, ids[i] - first, row(i));
       if (spec_.embedding_scale == 1) continue;
       for (std::size_t c = 0; c < spec_.hidden_size; ++c) row(i)[c] *= spec_.embedding_scale;
     }
   });
+  return splits_layers() ? ranks_->sum(hidden_rows()) : Result<void>();
 }
+
+Result<void> CpuBackend::receive_hidden() { return ranks_->receive_hidden(hidden_rows()); }
+Result<void> CpuBackend::send_hidden() { return ranks_->send_hidden(hidden_rows()); }
 
 Rows CpuBackend::normalise(std::size_t first, std::size_t count, const std::vector<float>& weight) {
   const std::size_t width = spec_.hidden_size;
@@ -195,26 +205,31 @@ Rows CpuBackend::normalise(std::size_t first, std::size_t count, const std::vect
   return {.x = normed_.data(), .count = count, .width = width, .stride = width};
 }
 
-void CpuBackend::add_product(std::size_t first, const Rows& x, const kernels::Matrix& matrix,
-                             const std::vector<float>& bias, const std::vector<float>& post_norm) {
+Result<void> CpuBackend::add_product(std::size_t first, const Rows& x,
+                                     const kernels::Matrix& matrix, const std::vector<float>& bias,
+                                     const std::vector<float>& post_norm) {
   const std::size_t width = spec_.hidden_size;
   kernels::prepare(activations_, x.x, x.count, x.width, x.stride, matrix.encoding, precision_,
                    pool_);
-  if (post_norm.empty()) {
+  if (post_norm.empty() && !splits_layers()) {
     kernels::multiply_add(matrix, activations_, row(first), width, pool_);
     add_bias(bias, {.y = row(first), .stride = width}, x.count, pool_);
-    return;
+    return {};
   }
   grow(normed_, x.count * width);
   kernels::multiply(matrix, activations_, normed_.data(), width, pool_);
   add_bias(bias, {.y = normed_.data(), .stride = width}, x.count, pool_);
+  if (splits_layers()) {
+    EXO_TRY(ranks_->sum(std::span(normed_).first(x.count * width)));
+  }
   pool_.parallel_for(x.count, kRowGrain, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       float* y = normed_.data() + i * width;
-      kernels::rms_norm(y, post_norm.data(), spec_.norm_eps, y, width);
+      if (!post_norm.empty()) kernels::rms_norm(y, post_norm.data(), spec_.norm_eps, y, width);
       kernels::add(y, row(first + i), width);
     }
   });
+  return {};
 }
 
 void CpuBackend::normalise_heads(const AttentionSpec& spec, const AttentionWeights& weights,
@@ -251,7 +266,7 @@ void CpuBackend::rotate_and_store(std::size_t layer, const AttentionSpec& spec,
   });
 }
 
-void CpuBackend::attention(std::size_t layer, const AttentionSpec& spec, Needed needed) {
+Result<void> CpuBackend::attention(std::size_t layer, const AttentionSpec& spec, Needed needed) {
   const auto& weights = std::get<AttentionWeights>(layers_[layer].mixer);
   const std::size_t q_size = spec.heads * spec.head_dim, kv_size = spec.kv_heads * spec.head_dim;
   const std::size_t stride = q_size + 2 * kv_size;
@@ -263,24 +278,27 @@ void CpuBackend::attention(std::size_t layer, const AttentionSpec& spec, Needed 
                        activations_, pool_);
   normalise_heads(spec, weights, stride);
   rotate_and_store(layer, spec, stride);
-  if (needed == Needed::kNone) return;
+  if (needed == Needed::kNone) return {};
 
   const std::size_t first = needed == Needed::kLast ? count_ - 1 : 0;
   const std::size_t rows = count_ - first;
-  grow(mixed_, rows * q_size);
+  const std::size_t width = spec.o.cols;
+  grow(mixed_, rows * width);
+  if (width != q_size) std::fill_n(mixed_.data(), rows * width, 0.0F);
   kernels::attend(cache_->layer(layer),
                   {.heads = spec.heads,
                    .first = position_ + first,
                    .count = rows,
                    .window = spec.window,
                    .scale = spec.scale},
-                  wide_.data() + first * stride, stride, mixed_.data(), q_size, pool_);
-  add_product(first, {.x = mixed_.data(), .count = rows, .width = q_size, .stride = q_size},
-              weights.o, weights.o_bias, layers_[layer].mixer_post_norm);
+                  wide_.data() + first * stride, stride, mixed_.data() + spec.o_first, width,
+                  pool_);
+  return add_product(first, {.x = mixed_.data(), .count = rows, .width = width, .stride = width},
+                     weights.o, weights.o_bias, layers_[layer].mixer_post_norm);
 }
 
-void CpuBackend::gated(std::size_t layer, const GatedSpec& spec, Needed needed) {
-  if (needed == Needed::kNone) return;
+Result<void> CpuBackend::gated(std::size_t layer, const GatedSpec& spec, Needed needed) {
+  if (needed == Needed::kNone) return {};
   const auto& weights = std::get<GatedWeights>(layers_[layer].feed_forward);
   const std::size_t first = needed == Needed::kLast ? count_ - 1 : 0;
   const std::size_t rows = count_ - first, width = spec.gate.rows;
@@ -302,21 +320,31 @@ void CpuBackend::gated(std::size_t layer, const GatedSpec& spec, Needed needed) 
       activate(gate, mixed_.data() + begin * width, gate, (end - begin) * width);
     });
   }
-  add_product(first, {.x = wide_.data(), .count = rows, .width = width, .stride = width},
-              weights.down, weights.down_bias, layers_[layer].feed_forward_post_norm);
+  return add_product(first, {.x = wide_.data(), .count = rows, .width = width, .stride = width},
+                     weights.down, weights.down_bias, layers_[layer].feed_forward_post_norm);
 }
 
 bool CpuBackend::finite() const {
   return all_finite(std::span(hidden_).first(count_ * spec_.hidden_size));
 }
 
-std::span<float> CpuBackend::logits(std::size_t first, std::size_t count) {
-  const kernels::Matrix& head = spec_.head ? head_ : embedding_;
-  const Rows x = normalise(first, count, final_norm_);
-  grow(logits_, count * spec_.vocab_size);
-  kernels::prepare(activations_, x.x, x.count, x.width, x.stride, head.encoding, precision_, pool_);
-  kernels::multiply(head, activations_, logits_.data(), spec_.vocab_size, pool_);
-  return std::span(logits_).first(count * spec_.vocab_size);
+Result<std::span<float>> CpuBackend::logits(std::size_t first, std::size_t count) {
+  std::span<float> own;
+  if (spec_.ends.has_head) {
+    const kernels::Matrix& head = spec_.head ? head_ : embedding_;
+    const Rows x = normalise(first, count, final_norm_);
+    grow(logits_, count * spec_.tokens());
+    kernels::prepare(activations_, x.x, x.count, x.width, x.stride, head.encoding, precision_,
+                     pool_);
+    kernels::multiply(head, activations_, logits_.data(), spec_.tokens(), pool_);
+    own = std::span(logits_).first(count * spec_.tokens());
+  }
+  if (ranks_ == nullptr) return own;
+  grow(collected_, ranks_->leads() ? count * spec_.vocab_size : 0);
+  const std::span<float> all =
+      std::span(collected_).first(ranks_->leads() ? count * spec_.vocab_size : 0);
+  EXO_TRY(ranks_->collect_logits(own, count, spec_.vocab_size, all));
+  return all;
 }
 
 void CpuBackend::end() {

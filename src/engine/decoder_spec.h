@@ -48,11 +48,23 @@ struct RopeSpec {
 // The angle per position of each rotated pair: f32[rotated / 2].
 std::vector<float> frequencies(const RopeSpec& rope);
 
-// y = x·Wᵀ (+ bias): module `name` with a weight of [rows, cols].
+// A contiguous part of an axis; total 0: all of it.
+struct Slice {
+  std::size_t first = 0, total = 0;
+
+  friend bool operator==(const Slice&, const Slice&) = default;
+};
+
+// y = x·Wᵀ (+ bias): module `name` with a weight of [rows, cols], which may be a part of what the
+// checkpoint has (shard.h).
 struct LinearSpec {
   std::string name = {};
   std::size_t rows = 0, cols = 0;
   bool bias = false;
+  Slice row_slice = {}, col_slice = {};
+
+  std::size_t total_rows() const { return row_slice.total > 0 ? row_slice.total : rows; }
+  std::size_t total_cols() const { return col_slice.total > 0 ? col_slice.total : cols; }
 };
 
 // RMSNorm with weights w, or 1 + w. Source: models.md 2.1.
@@ -68,6 +80,8 @@ struct AttentionSpec {
   float scale = 1;
   std::size_t rope = 0;  // index into DecoderSpec::ropes
   LinearSpec q = {}, k = {}, v = {}, o = {};
+  std::size_t o_first =
+      0;  // o's column that the first head meets; those beside the heads meet zeros
   std::optional<NormSpec> q_norm = {}, k_norm = {};  // of each head, [head_dim], before rotation
 };
 using Mixer = std::variant<AttentionSpec>;
@@ -90,6 +104,14 @@ struct LayerSpec {
   std::optional<NormSpec> feed_forward_post_norm = {};
 };
 
+// What a rank has beside its layers; all of it unless the spec is a shard's.
+struct Ends {
+  bool embeds = true;     // looks ids up: the first stage
+  bool has_head = true;   // final norm and head: the last stage
+  Slice vocabulary = {};  // the rows of embedding and head that are held, as of `total` in all
+  std::size_t held = 0;   // so many; 0: all
+};
+
 struct DecoderSpec {
   std::size_t hidden_size = 0, vocab_size = 0;
   std::size_t context_length = 0;  // 0: unknown
@@ -101,6 +123,14 @@ struct DecoderSpec {
   bool head_is_optional = false;        // tied exactly where the checkpoint has no head
   std::vector<RopeSpec> ropes = {};     // the distinct ones of all layers
   std::vector<LayerSpec> layers = {};
+  Ends ends = {};
+
+  // The rows of embedding and head that are held here.
+  std::size_t tokens() const { return ends.held > 0 ? ends.held : vocab_size; }
+  LinearSpec embedding_rows() const {
+    return {.name = embedding, .rows = tokens(), .cols = hidden_size, .row_slice = ends.vocabulary};
+  }
+  bool holds_embedding() const { return ends.embeds || (ends.has_head && !head); }
 };
 
 // The description of the model whose configuration this is: looks its model_type up among the

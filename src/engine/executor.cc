@@ -18,6 +18,24 @@ std::unexpected<Error> not_finite(const std::string& tensor) {
   return fail(ErrorCode::kInternal, "the model computed a number that is NaN or infinite", tensor);
 }
 
+// The module whose product a block adds.
+const std::string& output_of(const Mixer& mixer) {
+  return std::visit(
+      Overloaded{[](const AttentionSpec& spec) -> const std::string& { return spec.o.name; }},
+      mixer);
+}
+const std::string& output_of(const FeedForward& feed_forward) {
+  return std::visit(
+      Overloaded{[](const GatedSpec& spec) -> const std::string& { return spec.down.name; }},
+      feed_forward);
+}
+
+Result<std::size_t> unit_of(const models::Checkpoint& checkpoint, const LinearSpec& module) {
+  EXO_TRY(const models::MatrixView view,
+          checkpoint.matrix(module.name, module.total_rows(), module.total_cols()));
+  return column_unit(view.format);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Model>> Model::load(const models::Checkpoint& checkpoint,
@@ -25,20 +43,31 @@ Result<std::unique_ptr<Model>> Model::load(const models::Checkpoint& checkpoint,
   return Executor::load(checkpoint, pool, options);
 }
 
-Executor::Executor(std::unique_ptr<DecoderSpec> spec, std::unique_ptr<Backend> backend)
-    : spec_(std::move(spec)), backend_(std::move(backend)) {}
+Executor::Executor(std::unique_ptr<DecoderSpec> spec, std::unique_ptr<Ranks> ranks,
+                   std::unique_ptr<Backend> backend)
+    : spec_(std::move(spec)), ranks_(std::move(ranks)), backend_(std::move(backend)) {}
 
-Result<std::unique_ptr<Model>> Executor::load(const models::Checkpoint& checkpoint,
-                                              kernels::ThreadPool& pool,
-                                              const LoadOptions& options) {
+Result<std::unique_ptr<Executor>> Executor::load(const models::Checkpoint& checkpoint,
+                                                 kernels::ThreadPool& pool,
+                                                 const LoadOptions& options,
+                                                 std::unique_ptr<Ranks> ranks,
+                                                 const Layout& layout) {
   EXO_TRY(DecoderSpec described, decoder_spec(checkpoint.config()));
   if (described.head_is_optional && !checkpoint.has(described.head->name + ".weight"))
     described.head.reset();
+  const std::size_t layers = described.layers.size();
+  if (ranks) {
+    EXO_TRY(described, shard_of(described, layout, ranks->rank(), [&](const LinearSpec& module) {
+              return unit_of(checkpoint, module);
+            }));
+  }
   auto spec = std::make_unique<DecoderSpec>(std::move(described));
-  auto backend = std::make_unique<CpuBackend>(*spec, pool, options);
-  std::unique_ptr<Executor> executor(new Executor(std::move(spec), std::move(backend)));
+  auto backend = std::make_unique<CpuBackend>(*spec, pool, options, ranks.get());
+  std::unique_ptr<Executor> executor(
+      new Executor(std::move(spec), std::move(ranks), std::move(backend)));
   WeightLoader loader(checkpoint, pool, options.progress);
   EXO_TRY(executor->load_weights(loader));
+  executor->info_.layers = layers;
   loader.finish();
   return executor;
 }
@@ -49,9 +78,7 @@ Result<void> Executor::load_weights(WeightLoader& loader) {
     EXO_TRY(backend_->load_layer(loader, i));
   }
   EXO_TRY(backend_->load_head(loader));
-  info_ = {.vocab_size = spec_->vocab_size,
-           .layers = spec_->layers.size(),
-           .context_length = spec_->context_length};
+  info_ = {.vocab_size = spec_->vocab_size, .context_length = spec_->context_length};
   backend_->describe(info_);
   return {};
 }
@@ -71,41 +98,41 @@ Result<void> Executor::check(const Sequence& sequence, std::span<const std::uint
 }
 
 Result<void> Executor::run(Sequence& sequence, std::span<const std::uint32_t> ids, Needed needed) {
-  EXO_TRY(backend_->begin(sequence, ids.size()));
+  if (auto begun = backend_->begin(sequence, ids.size()); !begun) {
+    // The other ranks are in the step already, and would wait for this one.
+    if (ranks_) ranks_->abort();
+    return begun;
+  }
   EXO_TRY(blocks(ids, needed, false));
   // NaN and infinity stay in the hidden state, whatever later blocks add to it: one look is enough.
-  if (backend_->finite()) return {};
+  // Of several ranks, rank 0 finds them in the logits.
+  if (ranks_ || backend_->finite()) return {};
   EXO_TRY(blocks(ids, needed, true));
   return not_finite("hidden state");
 }
 
 Result<void> Executor::blocks(std::span<const std::uint32_t> ids, Needed needed, bool checked) {
-  backend_->embed(ids);
+  EXO_TRY(spec_->ends.embeds ? backend_->embed(ids) : backend_->receive_hidden());
   if (checked && !backend_->finite()) return not_finite(spec_->embedding);
   for (std::size_t i = 0; i < spec_->layers.size(); ++i) {
     const LayerSpec& layer = spec_->layers[i];
-    // Only the last layer may leave rows out: every other one feeds the next layer's keys.
-    const Needed rows = i + 1 == spec_->layers.size() ? needed : Needed::kAll;
-    const std::string& mixed = std::visit(
-        Overloaded{[&](const AttentionSpec& spec) -> const std::string& {
-          backend_->attention(i, spec, rows);
-          return spec.o.name;
-        }},
-        layer.mixer);
-    if (checked && !backend_->finite()) return not_finite(mixed);
-    const std::string& fed = std::visit(
-        Overloaded{[&](const GatedSpec& spec) -> const std::string& {
-          backend_->gated(i, spec, rows);
-          return spec.down.name;
-        }},
-        layer.feed_forward);
-    if (checked && !backend_->finite()) return not_finite(fed);
+    // Only the model's last layer may leave rows out: every other one feeds the next layer's keys.
+    const bool last = spec_->ends.has_head && i + 1 == spec_->layers.size();
+    const Needed rows = last ? needed : Needed::kAll;
+    EXO_TRY(std::visit(
+        Overloaded{[&](const AttentionSpec& spec) { return backend_->attention(i, spec, rows); }},
+        layer.mixer));
+    if (checked && !backend_->finite()) return not_finite(output_of(layer.mixer));
+    EXO_TRY(std::visit(
+        Overloaded{[&](const GatedSpec& spec) { return backend_->gated(i, spec, rows); }},
+        layer.feed_forward));
+    if (checked && !backend_->finite()) return not_finite(output_of(layer.feed_forward));
   }
-  return {};
+  return spec_->ends.has_head ? Result<void>() : backend_->send_hidden();
 }
 
 Result<std::span<float>> Executor::head(std::size_t first, std::size_t count) {
-  const std::span<float> logits = backend_->logits(first, count);
+  EXO_TRY(const std::span<float> logits, backend_->logits(first, count));
   if (!all_finite(logits)) return not_finite(spec_->head ? spec_->head->name : spec_->embedding);
   return logits;
 }

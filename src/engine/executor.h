@@ -9,24 +9,34 @@
 #include "engine/backend.h"
 #include "engine/decoder_spec.h"
 #include "engine/model.h"
+#include "engine/ranks.h"
+#include "engine/shard.h"
 
 namespace exo::engine {
 
 class Executor final : public Model {
  public:
-  // `backend` was made for `spec` and is not loaded yet. Errors: as Model::load().
-  static Result<std::unique_ptr<Model>> load(const models::Checkpoint& checkpoint,
-                                             kernels::ThreadPool& pool, const LoadOptions& options);
+  // The whole model, or with `ranks` what this one has of it by `layout`. Errors: as Model::load();
+  // kInvalidInput, kUnsupported: the model cannot be split so.
+  static Result<std::unique_ptr<Executor>> load(const models::Checkpoint& checkpoint,
+                                                kernels::ThreadPool& pool,
+                                                const LoadOptions& options,
+                                                std::unique_ptr<Ranks> ranks = nullptr,
+                                                const Layout& layout = {});
 
   const ModelInfo& info() const override { return info_; }
   std::unique_ptr<Sequence> make_sequence() override { return backend_->make_sequence(); }
+  Ranks* ranks() { return ranks_.get(); }
+
+  // With ranks, every one of them makes the same calls, and only rank 0 gets logits.
   Result<void> prefill(Sequence& sequence, std::span<const std::uint32_t> ids) override;
   Result<std::span<float>> decode(Sequence& sequence, std::span<const std::uint32_t> ids) override;
   Result<std::vector<float>> logits(Sequence& sequence,
                                     std::span<const std::uint32_t> ids) override;
 
  private:
-  Executor(std::unique_ptr<DecoderSpec> spec, std::unique_ptr<Backend> backend);
+  Executor(std::unique_ptr<DecoderSpec> spec, std::unique_ptr<Ranks> ranks,
+           std::unique_ptr<Backend> backend);
 
   Result<void> load_weights(WeightLoader& loader);
   Result<void> check(const Sequence& sequence, std::span<const std::uint32_t> ids) const;
@@ -39,6 +49,7 @@ class Executor final : public Model {
   Result<std::span<float>> head(std::size_t first, std::size_t count);
 
   std::unique_ptr<DecoderSpec> spec_;  // the backend borrows it: it must not move
+  std::unique_ptr<Ranks> ranks_;       // null: this is the whole model
   std::unique_ptr<Backend> backend_;
   ModelInfo info_;
 };

@@ -25,7 +25,7 @@ class Counter {
   // The bytes of one module's tiles.
   Result<std::size_t> linear(const LinearSpec& module) {
     EXO_TRY(const models::MatrixView view,
-            checkpoint_.matrix(module.name, module.rows, module.cols));
+            checkpoint_.matrix(module.name, module.total_rows(), module.total_cols()));
     auto encoding = tile_encoding(view.format);
     if (!encoding) return fail(encoding.error().code, encoding.error().message, module.name);
     const std::size_t bytes = kernels::packed_bytes(*encoding, module.rows, module.cols);

@@ -229,7 +229,8 @@ TEST_F(ModelTest, NamesTheTensorWhoseProductOverflows) {
       "model.layers.0.self_attn.o_proj", "model.layers.0.mlp.down_proj",
       "model.layers.1.self_attn.o_proj", "model.layers.1.mlp.down_proj", "model.embed_tokens"};
   const std::vector<std::uint32_t> ids = {1, 2, 3}, one = {4};
-  for (const std::string layer : {"model.layers.0.", "model.layers.1."})  // what o and down are given
+  for (const std::string layer :
+       {"model.layers.0.", "model.layers.1."})  // what o and down are given
     for (const char* module : {"self_attn.v_proj", "mlp.gate_proj", "mlp.up_proj"})
       for (float& value : checkpoint_.at(layer + module).values) value *= 1e3F;
   for (const std::string& name : names) {

@@ -11,15 +11,15 @@ namespace exo::engine {
 Result<Projection> Projection::load(WeightLoader& loader, std::span<const LinearSpec> modules) {
   EXO_CHECK(!modules.empty() && modules.size() <= kMaxModules);
   Projection projection;
-  std::vector<models::MatrixView> views;
+  std::vector<ModuleView> views;
   for (const LinearSpec& module : modules) {
-    EXO_TRY(models::MatrixView view, loader.view(module));
+    EXO_TRY(ModuleView view, loader.view(module));
     views.push_back(std::move(view));
     EXO_TRY(std::vector<float> bias, loader.bias(module));
     projection.biases_.push_back(std::move(bias));
   }
   const bool agree = std::ranges::all_of(
-      views, [&](const auto& view) { return view.format == views.front().format; });
+      views, [&](const auto& view) { return view.whole.format == views.front().whole.format; });
   const std::size_t together = agree ? views.size() : 1;
   for (std::size_t i = 0; i < views.size(); i += together) {
     EXO_TRY(kernels::Matrix matrix,

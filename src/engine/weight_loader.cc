@@ -76,21 +76,30 @@ RowLayout row_layout(WeightFormat::Kind kind) {
   std::unreachable();
 }
 
-Result<kernels::RowSource> row_source(const MatrixView& view) {
-  auto encoding = tile_encoding(view.format);
-  if (!encoding) return fail(encoding.error().code, encoding.error().message, view.name);
-  return kernels::RowSource{.layout = row_layout(view.format.kind),
+Result<kernels::RowSource> row_source(const ModuleView& view) {
+  const MatrixView& whole = view.whole;
+  auto encoding = tile_encoding(whole.format);
+  if (!encoding) return fail(encoding.error().code, encoding.error().message, whole.name);
+  return kernels::RowSource{.layout = row_layout(whole.format.kind),
                             .encoding = *encoding,
-                            .rows = view.rows,
-                            .cols = view.cols,
-                            .codes = view.codes.data(),
-                            .scales = view.scales.data(),
-                            .biases = view.biases.data(),
-                            .row_map = view.row_map};
+                            .rows = view.part.rows,
+                            .cols = view.part.cols,
+                            .codes = whole.codes.data(),
+                            .scales = whole.scales.data(),
+                            .biases = whole.biases.data(),
+                            .row_map = whole.row_map,
+                            .first_row = view.part.row_slice.first,
+                            .first_col = view.part.col_slice.first,
+                            .file_cols = whole.cols};
 }
 
-std::size_t bytes_of(const MatrixView& view) {
-  return view.codes.size() + view.scales.size() + view.biases.size();
+// Of the part, about.
+std::size_t bytes_of(const ModuleView& view) {
+  const MatrixView& whole = view.whole;
+  const std::size_t bytes = whole.codes.size() + whole.scales.size() + whole.biases.size();
+  const double share = static_cast<double>(view.part.rows * view.part.cols) /
+                       static_cast<double>(whole.rows * whole.cols);
+  return static_cast<std::size_t>(share * static_cast<double>(bytes));
 }
 
 }  // namespace
@@ -165,48 +174,51 @@ WeightLoader::WeightLoader(const models::Checkpoint& checkpoint, kernels::Thread
       progress_(progress),
       total_(checkpoint.weight_bytes()) {}
 
-Result<MatrixView> WeightLoader::view(const LinearSpec& module) const {
-  return checkpoint_.matrix(module.name, module.rows, module.cols);
+Result<ModuleView> WeightLoader::view(const LinearSpec& module) const {
+  EXO_TRY(MatrixView whole,
+          checkpoint_.matrix(module.name, module.total_rows(), module.total_cols()));
+  return ModuleView{.whole = std::move(whole), .part = module};
 }
 
 Result<kernels::Matrix> WeightLoader::matrix(const LinearSpec& module) {
-  EXO_TRY(const MatrixView one, view(module));
+  EXO_TRY(const ModuleView one, view(module));
   return matrix(std::span(&one, 1), kernels::Arrangement::kStacked);
 }
 
-Result<kernels::Matrix> WeightLoader::matrix(std::span<const MatrixView> views,
+Result<kernels::Matrix> WeightLoader::matrix(std::span<const ModuleView> views,
                                              kernels::Arrangement arrangement) {
   std::vector<kernels::RowSource> sources;
-  for (const MatrixView& view : views) {
+  for (const ModuleView& view : views) {
     EXO_TRY(kernels::RowSource source, row_source(view));
     sources.push_back(source);
   }
   // Large matrices give their pages back while they are packed, all of them at the end.
   const auto consumed = [&](std::size_t source, std::size_t begin, std::size_t end) {
-    const MatrixView& view = views[source];
-    const std::size_t row_bytes = view.codes.size() / view.rows;
+    const MatrixView& whole = views[source].whole;
+    const std::size_t row_bytes = whole.codes.size() / whole.rows;
     if ((end - begin) * row_bytes >= kDropBytes)
-      checkpoint_.drop(view.codes.subspan(begin * row_bytes, (end - begin) * row_bytes));
+      checkpoint_.drop(whole.codes.subspan(begin * row_bytes, (end - begin) * row_bytes));
   };
   auto packed = kernels::pack(sources, arrangement, pool_, consumed);
   if (!packed) return std::unexpected(blame(views, std::move(packed).error()));
-  for (const MatrixView& view : views) {
-    checkpoint_.drop(view.codes);
-    if (!view.scales.empty()) checkpoint_.drop(view.scales);
-    if (!view.biases.empty()) checkpoint_.drop(view.biases);
+  for (const ModuleView& view : views) {
+    const MatrixView& whole = view.whole;
+    checkpoint_.drop(whole.codes);
+    if (!whole.scales.empty()) checkpoint_.drop(whole.scales);
+    if (!whole.biases.empty()) checkpoint_.drop(whole.biases);
     count(bytes_of(view));
   }
   return packed;
 }
 
 // The error with the tensor that it is about: among several, the first that fails alone too.
-Error WeightLoader::blame(std::span<const MatrixView> views, Error error) {
-  error.subject = views.front().name;
-  for (const MatrixView& view : views) {
+Error WeightLoader::blame(std::span<const ModuleView> views, Error error) {
+  error.subject = views.front().whole.name;
+  for (const ModuleView& view : views) {
     const auto source = row_source(view);
     if (views.size() == 1 || !source) continue;
     if (!kernels::pack(std::span(&*source, 1), kernels::Arrangement::kStacked, pool_)) {
-      error.subject = view.name;
+      error.subject = view.whole.name;
       break;
     }
   }
@@ -223,7 +235,9 @@ Result<std::vector<float>> WeightLoader::vector(const std::string& name, std::si
 
 Result<std::vector<float>> WeightLoader::bias(const LinearSpec& module) {
   if (!module.bias) return std::vector<float>{};
-  return vector(module.name + ".bias", module.rows);
+  EXO_TRY(std::vector<float> whole, vector(module.name + ".bias", module.total_rows()));
+  const auto first = whole.begin() + static_cast<std::ptrdiff_t>(module.row_slice.first);
+  return std::vector<float>(first, first + static_cast<std::ptrdiff_t>(module.rows));
 }
 
 void WeightLoader::count(std::size_t bytes) {

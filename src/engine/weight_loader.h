@@ -17,6 +17,12 @@
 
 namespace exo::engine {
 
+// A module's weights in the checkpoint's memory, whole, and the part of them that is wanted.
+struct ModuleView {
+  models::MatrixView whole;
+  LinearSpec part;
+};
+
 class WeightLoader {
  public:
   using Progress = std::function<void(std::uint64_t done_bytes, std::uint64_t total_bytes)>;
@@ -29,9 +35,9 @@ class WeightLoader {
   // The weights of one module, or of several that share their input. Errors: as
   // Checkpoint::matrix(); kInvalidInput: NaN or infinity; kNoSpace. `subject` is the tensor.
   Result<kernels::Matrix> matrix(const LinearSpec& module);
-  Result<kernels::Matrix> matrix(std::span<const models::MatrixView> views,
+  Result<kernels::Matrix> matrix(std::span<const ModuleView> views,
                                  kernels::Arrangement arrangement);
-  Result<models::MatrixView> view(const LinearSpec& module) const;
+  Result<ModuleView> view(const LinearSpec& module) const;
 
   // A vector of finite numbers. Errors: as Checkpoint::vector(); kInvalidInput: NaN or infinity.
   Result<std::vector<float>> vector(const std::string& name, std::size_t size);
@@ -41,7 +47,7 @@ class WeightLoader {
   void finish();  // reports that everything is there
 
  private:
-  Error blame(std::span<const models::MatrixView> views, Error error);
+  Error blame(std::span<const ModuleView> views, Error error);
   void count(std::size_t bytes);
 
   const models::Checkpoint& checkpoint_;

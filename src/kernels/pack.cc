@@ -72,7 +72,7 @@ class TilePacker {
         lanes_(std::min(layout.tile_rows, source.rows - first_row)) {
     const std::size_t stride = row_bytes(source);
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
-      const std::size_t row = first_row + lane;
+      const std::size_t row = source.first_row + first_row + lane;
       rows_[lane] = source.row_map.empty() ? row : source.row_map[row];
       row_data_[lane] = source.codes + rows_[lane] * stride;
     }
@@ -96,21 +96,22 @@ class TilePacker {
  private:
   bool pack_dense() {
     const FloatType type = source_.encoding.type;
-    const std::size_t whole = source_.cols * size_of(type) / 32 * 32;
+    const std::size_t first_byte = source_.first_col * size_of(type),
+                      whole = source_.cols * size_of(type) / 32 * 32;
     for (std::size_t lane = 0; lane < lanes_; ++lane)
-      if (!all_finite(type, row_data_[lane], source_.cols)) return false;
-    for (std::size_t at = 0; at < whole; at += 32) pack_words(at);
+      if (!all_finite(type, row_data_[lane] + first_byte, source_.cols)) return false;
+    for (std::size_t at = 0; at < whole; at += 32) pack_words(at, first_byte);
     for (std::size_t col = whole / size_of(type); col < source_.cols; ++col) pack_column(col);
     return true;
   }
 
   // The 32 bytes of every row that begin at `at`.
-  void pack_words(std::size_t at) {
+  void pack_words(std::size_t at, std::size_t first_byte) {
     alignas(64) static constexpr std::byte kNothing[32] = {};
     const std::size_t rows = layout_.tile_rows;
     const std::byte* from[kMaxTileRows];
     for (std::size_t lane = 0; lane < rows; ++lane)
-      from[lane] = lane < lanes_ ? row_data_[lane] + at : kNothing;
+      from[lane] = lane < lanes_ ? row_data_[lane] + first_byte + at : kNothing;
     alignas(64) std::uint32_t words[8 * kMaxTileRows];
     transpose_words(from, rows, words);
     std::byte* to = tile_ + at * rows;
@@ -133,7 +134,7 @@ class TilePacker {
     for (std::size_t lane = 0; lane < lanes_; ++lane) {
       const std::size_t index = pairs ? (col / 2 * layout_.tile_rows + lane) * 2 + col % 2
                                       : col * layout_.tile_rows + lane;
-      std::memcpy(tile_ + index * size, row_data_[lane] + col * size, size);
+      std::memcpy(tile_ + index * size, row_data_[lane] + (source_.first_col + col) * size, size);
     }
   }
 
@@ -243,7 +244,8 @@ void check_sources(std::span<const RowSource> sources, Arrangement arrangement) 
   for (const RowSource& source : sources) {
     EXO_CHECK(source.encoding == sources[0].encoding && source.cols == sources[0].cols);
     EXO_CHECK(source.rows > 0 && source.cols > 0);
-    EXO_CHECK(source.row_map.empty() || source.row_map.size() == source.rows);
+    EXO_CHECK(source.row_map.empty() || source.row_map.size() >= source.first_row + source.rows);
+    EXO_CHECK(source.file_cols == 0 || source.first_col + source.cols <= source.file_cols);
     if (source.encoding.kind == Encoding::Kind::kDense) continue;
     const bool two_level = source.encoding.scales == Encoding::Scales::kTwoLevel;
     const std::size_t unit = source.layout == RowLayout::kFloat8Squares ? kBlockColumns
@@ -253,6 +255,7 @@ void check_sources(std::span<const RowSource> sources, Arrangement arrangement) 
                                  ? std::max<std::size_t>(source.encoding.group_size, kBlockColumns)
                                  : source.encoding.group_size;
     EXO_CHECK(source.cols % unit == 0);
+    EXO_CHECK(source.first_col % std::max<std::size_t>(unit, source.encoding.group_size) == 0);
   }
   if (arrangement == Arrangement::kInterleaved) {
     EXO_CHECK(sources.size() == 2 && sources[0].rows == sources[1].rows);
@@ -302,7 +305,8 @@ Result<Matrix> pack(
         if (!TilePacker(source, layout, tile, t * matrix.tile_rows).pack()) finite = false;
       }
       if (source.row_map.empty()) {
-        consumed(s, begin * matrix.tile_rows, std::min(source.rows, end * matrix.tile_rows));
+        consumed(s, source.first_row + begin * matrix.tile_rows,
+                 source.first_row + std::min(source.rows, end * matrix.tile_rows));
       }
     });
     first_tile += matrix.part_tiles[s];

@@ -47,8 +47,12 @@ struct RowSource {
   const std::byte* codes = nullptr;   // or blocks, or numbers
   const std::byte* scales = nullptr;  // kStream and kFloat8Squares only
   const std::byte* biases = nullptr;  // kStream only
-  // Row r of the result is row row_map[r] of the file; empty: the file's own order.
+  // Row r of the file's matrix is stored as row row_map[r]; empty: in order.
   std::span<const std::uint32_t> row_map = {};
+  // The part of the file's matrix that this is: rows [first_row, first_row + rows), and columns
+  // [first_col, first_col + cols) of file_cols (0: of cols). Columns begin and end with whole
+  // blocks.
+  std::size_t first_row = 0, first_col = 0, file_cols = 0;
 };
 
 // How the rows of several sources lie in one matrix.

@@ -54,11 +54,6 @@ constexpr BlockFormat block_format(RowLayout layout) {
   std::unreachable();
 }
 
-const std::byte* block_of(RowLayout layout, const std::byte* row, std::size_t first_column) {
-  const BlockFormat format = block_format(layout);
-  return row + first_column / format.columns * format.bytes;
-}
-
 unsigned byte_at(const std::byte* bytes, std::size_t index) {
   return std::to_integer<unsigned>(bytes[index]);
 }
@@ -202,23 +197,33 @@ void read_six_bits(const std::byte* sc, SuperScales& scales) {
 
 }  // namespace
 
+namespace {
+
+std::size_t file_cols(const RowSource& source) {
+  return source.file_cols > 0 ? source.file_cols : source.cols;
+}
+
+}  // namespace
+
 std::size_t row_bytes(const RowSource& source) {
+  const std::size_t cols = file_cols(source);
   switch (source.layout) {
     case RowLayout::kDense:
-      return source.cols * size_of(source.encoding.type);
+      return cols * size_of(source.encoding.type);
     case RowLayout::kStream:
-      return source.cols * source.encoding.bits / 8;
+      return cols * source.encoding.bits / 8;
     case RowLayout::kFloat8Squares:
-      return source.cols;
+      return cols;
     default: {
       const BlockFormat format = block_format(source.layout);
-      return source.cols / format.columns * format.bytes;
+      return cols / format.columns * format.bytes;
     }
   }
 }
 
 void read_codes(const RowSource& source, const std::byte* const* rows, std::size_t lanes,
                 std::size_t block, std::uint8_t (&codes)[kMaxTileRows][kBlockColumns]) {
+  block += source.first_col / kBlockColumns;
   const BlockFormat format = block_format(source.layout);
   const bool stream = source.layout == RowLayout::kStream;
   const std::size_t offset = stream ? block * 4 * source.encoding.bits
@@ -305,21 +310,25 @@ void read_block_scales(const RowSource& source, const std::byte* row, std::byte*
 void read_scales(const RowSource& source, std::size_t row, std::byte* scales, std::byte* biases) {
   const Encoding& encoding = source.encoding;
   const bool numbers = encoding.scales == Encoding::Scales::kNumbers;
-  const std::size_t size = numbers ? size_of(encoding.type) : 1;
-  if (source.layout == RowLayout::kStream) {
-    const std::size_t bytes = source.cols / encoding.group_size * size;
-    std::memcpy(scales, source.scales + row * bytes, bytes);
-    if (biases != nullptr) std::memcpy(biases, source.biases + row * bytes, bytes);
-  } else if (source.layout == RowLayout::kFloat8Squares) {
-    const std::size_t bytes = divide_up<std::size_t>(source.cols, kFloat8Square) * size;
-    std::memcpy(scales, source.scales + row / kFloat8Square * bytes, bytes);
-  } else {
-    read_block_scales(source, source.codes + row * row_bytes(source), scales, biases);
+  const std::size_t size = numbers ? size_of(encoding.type) : 1, group = encoding.group_size;
+  const bool squares = source.layout == RowLayout::kFloat8Squares;
+  if (!squares && source.layout != RowLayout::kStream) {
+    const BlockFormat format = block_format(source.layout);
+    const std::byte* const blocks =
+        source.codes + row * row_bytes(source) + source.first_col / format.columns * format.bytes;
+    return read_block_scales(source, blocks, scales, biases);
   }
+  const std::size_t per_row = divide_up<std::size_t>(file_cols(source), group),
+                    first =
+                        (squares ? row / kFloat8Square : row) * per_row + source.first_col / group,
+                    count = divide_up<std::size_t>(source.cols, group);
+  std::memcpy(scales, source.scales + first * size, count * size);
+  if (biases != nullptr) std::memcpy(biases, source.biases + first * size, count * size);
 }
 
 SuperScales read_super_scales(const RowSource& source, const std::byte* row, std::size_t block) {
-  const std::byte* b = block_of(source.layout, row, block * kSuperBlock);
+  const std::size_t first = source.first_col / kSuperBlock;
+  const std::byte* const b = row + (first + block) * block_format(source.layout).bytes;
   SuperScales scales;
   const auto signed_six = [](unsigned code) { return static_cast<std::uint8_t>(code - 32); };
   switch (source.layout) {
