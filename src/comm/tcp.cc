@@ -110,6 +110,7 @@ class SealedChannel final : public SocketChannel {
       if (direct > 0) return direct;
     }
     const std::size_t count = std::min(bytes.size(), plain_.size() - opened_);
+    if (count == 0) return 0;
     std::memcpy(bytes.data(), plain_.data() + opened_, count);
     opened_ += count;
     return count;
