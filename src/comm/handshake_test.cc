@@ -34,16 +34,13 @@ Outcome shake(const Identity& dialer, const Identity& acceptor, bool dial_shared
               bool accept_shared = false) {
   auto [one, other] = socket_pair();
   const auto deadline = std::chrono::steady_clock::now() + milliseconds(1000);
-  Result<Connected> accepted = fail(ErrorCode::kInternal, "not run");
-  {
-    const std::jthread thread([&, socket = std::move(other)]() mutable {
-      accepted = accept(std::move(socket), acceptor, 0, 2, accept_shared, deadline);
-    });
-    auto dialled = dial(std::move(one), dialer, 1, 0, dial_shared, deadline);
-    if (dialled) return {std::move(dialled), std::move(accepted)};
-    accepted = fail(dialled.error().code, "the dialer failed");
-    return {std::move(dialled), std::move(accepted)};
-  }
+  Outcome outcome{fail(ErrorCode::kInternal, "not run"), fail(ErrorCode::kInternal, "not run")};
+  std::jthread thread([&, socket = std::move(other)]() mutable {
+    outcome.accepted = accept(std::move(socket), acceptor, 0, 2, accept_shared, deadline);
+  });
+  outcome.dialled = dial(std::move(one), dialer, 1, 0, dial_shared, deadline);
+  thread.join();
+  return outcome;
 }
 
 TEST(Handshake, TheSameSecretConnects) {
@@ -51,6 +48,7 @@ TEST(Handshake, TheSameSecretConnects) {
     const auto outcome =
         shake(identity_with(std::byte{7}), identity_with(std::byte{7}), shared, shared);
     EXPECT_TRUE(outcome.dialled) << to_string(outcome.dialled.error());
+    EXPECT_TRUE(outcome.accepted) << to_string(outcome.accepted.error());
   }
 }
 
